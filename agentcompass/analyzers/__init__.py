@@ -1,0 +1,1 @@
+"""Built-in analyzers and their base class."""

@@ -1,0 +1,1 @@
+"""Built-in benchmarks and their base class."""

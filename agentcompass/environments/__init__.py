@@ -1,0 +1,1 @@
+"""Built-in environments and their base class."""

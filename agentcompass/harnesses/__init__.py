@@ -1,0 +1,1 @@
+"""Built-in harnesses and their base class."""

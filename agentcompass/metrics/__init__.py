@@ -1,0 +1,1 @@
+"""Pure functions from observations to a MetricReport; no I/O."""

@@ -1,0 +1,1 @@
+"""The contracts: frozen pydantic models that import nothing else of ours."""

@@ -1,0 +1,1 @@
+"""Built-in recipes and their base class."""

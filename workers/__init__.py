@@ -1,0 +1,1 @@
+"""The only code that imports celery: app, tasks, dispatch, leases, the embedded broker."""
