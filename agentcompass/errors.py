@@ -7,6 +7,7 @@
     · RecordCorrupt, FormatUnknown, RunNotSealed
   - RunIncomplete       attempts are missing; `resume` goes on                          exit 3
 * AttemptFailure        recorded as the attempt's issue; never leaves the attempt
+  · PermanentFailure    the same, and no retry is made
 
 Anything else that escapes is a bug and keeps its traceback. Every class hands all its arguments
 to `super().__init__`, so that it survives pickling, and builds its text in `__str__`.
@@ -209,3 +210,7 @@ class AttemptFailure(Exception):
 
     def __str__(self) -> str:
         return f"{self.severity} {self.phase} {self.code}: {self.message}"
+
+
+class PermanentFailure(AttemptFailure):
+    """A failure that no retry can cure (401 to 403, a missing secret), so that none is made."""

@@ -29,10 +29,15 @@ class AttemptContext:
     attempt: int
     token: str
     """Names this execution; a second execution of the same attempt has another one."""
-    work_dir: Path
-    """Private to this execution, on the worker's own disk, gone afterwards."""
+    make_work_dir: Callable[[], Path]
+    """See `work_dir`."""
     deadline_monotonic_s: float
     """On `time.monotonic()`; after it the run phase is ended from outside."""
     logger: Logger | LoggerAdapter[Logger]
     progress: Callable[[str], None]
     """Reports one short line to whoever watches; cheap, never raises, may be lost."""
+
+    @property
+    def work_dir(self) -> Path:
+        """Private to this execution, on the worker's own disk, gone afterwards; made on demand."""
+        return self.make_work_dir()

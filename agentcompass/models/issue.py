@@ -17,8 +17,10 @@ MESSAGE_LIMIT: Final = 2_000
 
 
 class Issue(Record):
-    """One thing that went wrong. FATAL: the task cannot be scored in this run; ERROR may keep
-    valid observations; WARNING never changes a count or a state.
+    """One thing that went wrong.
+
+    FATAL: the task cannot be scored in this run; ERROR may keep valid observations; WARNING never
+    changes a count or a state.
     """
 
     severity: Severity

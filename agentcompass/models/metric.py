@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
-from typing_extensions import Self
 
 from agentcompass.models.base import Frozen
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from agentcompass.models.base import Frozen, Sha256
+from agentcompass.models.base import Frozen, JsonObject, Sha256
 from agentcompass.models.issue import Issue
 from agentcompass.models.request import ComponentSpec, ModelSpec
 
@@ -57,12 +57,27 @@ class TaskPlans(Frozen):
     attempts: dict[str, Sha256]
 
 
+class ReusedPlans(Frozen):
+    """The plans under which attempts were executed elsewhere, before reuse took their results.
+
+    Nothing is executed by them: a taken attempt that is run again runs under this run's own plan.
+    """
+
+    plans: dict[Sha256, JsonObject]
+    """As the source had them; another writer's have a shape of their own."""
+    default: Sha256
+    """Of most taken attempts."""
+    tasks: dict[str, TaskPlans] = Field(default_factory=dict)
+    """The taken attempts that differ from the default."""
+
+
 class ResolvedPlans(Frozen):
     """`run_info.json.resolved_execution_plans`: content by digest, and who differs from the default."""
 
     plans: dict[Sha256, ExecutionPlan]
     default: Sha256
     tasks: dict[str, TaskPlans] = Field(default_factory=dict)
+    reused: ReusedPlans | None = None
 
     def plan_of(self, task_id: str, attempt: int) -> ExecutionPlan:
         """Return the plan of one attempt; KeyError if a digest has no content."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+import re
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, JsonValue, model_validator
-from typing_extensions import Self
 
 from agentcompass.models.base import Frozen, JsonObject
+from agentcompass.models.secret import MASK as MASK
 
 MAX_ATTEMPTS: Final = 10_000
-MASK: Final = "********"
-"""Stands where a literal secret was; never sent to anyone."""
+QUEUE_PATTERN: Final = r"^[a-z][a-z0-9_]{0,31}$"
+_HTTP_URL: Final = re.compile(r"https?://[^/\s]", re.IGNORECASE)
 
 
 class AttemptPlan(Frozen):
@@ -42,11 +43,18 @@ class ModelPrices(Frozen):
     output_usd_per_mtok: float | None = Field(default=None, ge=0)
 
 
+def _http_url(value: str) -> str:
+    if value and "${" not in value and not _HTTP_URL.match(value):
+        raise ValueError("it must begin with http:// or https:// and a host")
+    return value
+
+
 class ModelSpec(Frozen):
     """The model endpoint that a harness talks to."""
 
     id: str = Field(default="none", min_length=1)
-    base_url: str = ""
+    base_url: Annotated[str, AfterValidator(_http_url)] = ""
+    """May hold references such as `https://${PROXY_LOGIN}@host`; "" is the harness's default."""
     api_protocol: Literal["", "openai-chat", "openai-responses", "anthropic"] = ""
     api_key: SecretRef | Literal["********"] | None = None
     params: JsonObject = Field(default_factory=dict)
@@ -68,6 +76,8 @@ class ExecutionSettings(Frozen):
     collect_timeout_s: float = Field(default=600.0, gt=0)
     evaluate_timeout_s: float = Field(default=1_800.0, gt=0)
     timeout_multiplier: float = Field(default=1.0, gt=0)
+    max_failed_tasks: int | None = Field(default=None, ge=1)
+    """Pause the run once this many tasks ended in `error` or `fatal`; null means never."""
     analyzers: tuple[ComponentSpec, ...] = ()
 
 
@@ -77,7 +87,7 @@ class RuntimeSettings(Frozen):
     workers: int | None = Field(default=None, ge=1)
     """Slots of the embedded workers; null means one per core."""
     pool: Literal["prefork", "threads"] = "prefork"
-    queue: str = Field(default="default", pattern=r"^[a-z][a-z0-9_]{0,31}$")
+    queue: str = Field(default="default", pattern=QUEUE_PATTERN)
     """The capability lane: only workers started with this queue take the attempts."""
 
 
@@ -102,6 +112,21 @@ class OutputSettings(Frozen):
     run_id: str | None = Field(default=None, min_length=1)
 
 
+class ReuseSettings(Frozen):
+    """What a new run takes over from an earlier one; the source itself is never changed."""
+
+    run_id: str = ""
+    """A run of the same namespace by its id, or any run by its path; "" means the newest eligible."""
+    keep_errors: bool = False
+    """Take failed results as they are, where their severity is known."""
+    require_same_tasks: bool = False
+    """Run a task again if its content is not what the source had."""
+    skip_malformed: bool = False
+    """Run tasks again whose records in the source cannot be read, instead of refusing."""
+    rerun: tuple[str, ...] = ()
+    """`errored`, `unscored`, `failed` or task ids: run again although they could be taken."""
+
+
 class Request(Frozen):
     """One evaluation: benchmark x harness x model x environment, every task tried k times."""
 
@@ -115,6 +140,7 @@ class Request(Frozen):
     runtime: RuntimeSettings = RuntimeSettings()
     selection: Selection = Selection()
     output: OutputSettings = OutputSettings()
+    reuse: ReuseSettings | None = None
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
 
     @model_validator(mode="after")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -14,7 +14,6 @@ from pydantic import (
     StrictFloat,
     StrictInt,
 )
-from typing_extensions import Self
 
 from agentcompass.models.base import Frozen, JsonObject, Record, Timestamp
 from agentcompass.models.issue import Issue
@@ -78,7 +77,7 @@ class AttemptMeta(Record):
 class AttemptResult(Record):
     """`result.json`: one terminal attempt, published once.
 
-    The fields from `schema_version` to `worker` are ours; other writers leave them out.
+    The fields from `schema_version` to `reused_from` are ours; other writers leave them out.
     """
 
     schema_version: Literal["agentcompass.attempt_result.v1"] = "agentcompass.attempt_result.v1"
@@ -89,6 +88,8 @@ class AttemptResult(Record):
     started_at: Timestamp | None = None
     finished_at: Timestamp | None = None
     worker: str = ""
+    reused_from: str = ""
+    """The id of the run that it was taken from by reuse, which paid for it; "" if it is this one."""
     status: AttemptStatus
     metrics: dict[str, Observation]
     final_answer: JsonValue

@@ -23,13 +23,22 @@ ControlAction = Literal["resume", "rerun", "cancel", "pause", "interrupt", "quar
 
 
 class ReuseSource(Frozen):
-    """Where the reused attempts came from, and what differs from that source's request."""
+    """Where the reused attempts came from, and what differs from that source's request.
+
+    Id and path are written before anything is planned; a planning that was interrupted goes on
+    with this very source. The rest is filled in by the seal.
+    """
 
     run_id: str
     path: str
     differences: tuple[JsonObject, ...] = ()
+    """`{field, source, now}` each, secrets masked; of changed tasks `{field, changed}`, their ids."""
     tasks: int = Field(default=0, ge=0)
+    """Taken whole."""
     attempts: int = Field(default=0, ge=0)
+    """Taken, those of whole tasks included."""
+    evaluations: int = Field(default=0, ge=0)
+    """Attempts whose agent had finished there: only their evaluation runs here."""
 
 
 class ReportIdentity(Frozen):
@@ -38,6 +47,8 @@ class ReportIdentity(Frozen):
     k: int
     strategy: str
     aggregation: str
+    category_hierarchy: JsonValue = None
+    """Of a formula that `report` was asked for; the frozen one stands in the run itself."""
 
 
 class MetricArtifacts(Frozen):
@@ -46,6 +57,7 @@ class MetricArtifacts(Frozen):
     generated_at: Timestamp
     """The latest `finished_at` of the results covered, so that all writers agree."""
     source: Literal["evaluation", "report"] = "evaluation"
+    """`report`: by another formula than the frozen one, because somebody asked for it."""
     results_sha256: Sha256
     report: ReportIdentity
 
@@ -72,6 +84,8 @@ class RunInfo(Record):
     tasks_sha256: Sha256 | None = None
     """Digest of `tasks.jsonl`, the frozen denominator."""
     resolved_execution_plans: ResolvedPlans | None = None
+    broker: str = ""
+    """Who hands out the first leg: `embedded`, or a URL without credentials; "" if nobody said."""
     reused_from: ReuseSource | None = None
     metric_artifacts: MetricArtifacts | None = None
 
@@ -102,6 +116,8 @@ class ControlRecord(Record):
     reason: str = ""
     by: str = ""
     at: Timestamp
+    broker: str = ""
+    """Of a leg that this record opens: as in `RunInfo`."""
     policy: PolicyChange | None = None
 
 
@@ -113,5 +129,7 @@ class TaskRecord(Record):
     category: str | None = None
     ground_truth: JsonValue = None
     attempt_plan: AttemptPlan
+    content_sha256: Sha256 | None = None
+    """Digest of what the task says, the same wherever it is frozen; see `store.tasks.digest_of`."""
     attempts: dict[str, str]
     """Attempt number -> directory; the value of attempt n is always `attempt-n`."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NoReturn, final
+from typing import Final, NoReturn, final
+
+MASK: Final = "********"
+"""Stands where a literal secret was; never sent to anyone."""
 
 
 @final

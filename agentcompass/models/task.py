@@ -29,6 +29,9 @@ class TaskResources(Frozen):
     cpus: float | None = Field(default=None, gt=0)
     memory_bytes: int | None = Field(default=None, gt=0)
     image: str | None = None
+    """Of its container."""
+    dockerfile: str | None = None
+    """Instead of an image; relative to the environment's `build_root`, its folder is the context."""
     gpus: int | None = Field(default=None, ge=0)
 
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, JsonValue
+from pydantic import ConfigDict, Field, JsonValue
 
 from agentcompass.models.base import JsonObject, Record, Timestamp
 
 
-class AssistantContent(Record):
+class _Noted(Record):
+    """A part of a trajectory. Tools report NaN: it is accepted here and written as null."""
+
+    model_config = ConfigDict(allow_inf_nan=True)
+
+
+class AssistantContent(_Noted):
     """What the model said in one step."""
 
     content: JsonValue = ""
@@ -17,7 +23,7 @@ class AssistantContent(Record):
     tool_calls: tuple[JsonObject, ...] = ()
 
 
-class StepMetric(Record):
+class StepMetric(_Noted):
     """Token counts and latencies of one step; null means not measured, never zero."""
 
     prompt_tokens_len: int | None = None
@@ -27,7 +33,7 @@ class StepMetric(Record):
     stop_reason: str | None = None
 
 
-class Step(Record):
+class Step(_Noted):
     """One turn of the agent; `step_id` starts at 1."""
 
     step_id: int
@@ -41,7 +47,7 @@ class Step(Record):
     finished_at: Timestamp | None = None
 
 
-class Trajectory(Record):
+class Trajectory(_Noted):
     """The messages, tool calls and observations of one attempt, in order."""
 
     schema_version: Literal["ACTF_v1.0"] = "ACTF_v1.0"
