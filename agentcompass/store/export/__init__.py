@@ -1,0 +1,1 @@
+"""Writing a run of ours as another program would have left it."""

@@ -1,0 +1,162 @@
+"""One run in one line, from its small files alone: made for folders of thousands of runs.
+
+No model is validated and no result is opened; what is shown here is looked up properly by
+`status` and `report`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from agentcompass.store import disk, layout
+
+_ATTEMPT_PREFIX: Final = "attempt-"
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """What a listing of runs says about one of them; null means that the run does not say."""
+
+    path: Path
+    run_id: str
+    state: str
+    started_at: datetime | None
+    benchmark: str = ""
+    model: str = ""
+    attempts_done: int | None = None
+    """Attempt directories with a result of any leg; null in a layout without such directories."""
+    attempts_total: int | None = None
+    series_id: str | None = None
+    """Of the headline; null until there is a report."""
+    value: float | None = None
+    reference_value: float | None = None
+    evaluated: int = 0
+    tasks: int | None = None
+    """The denominator of the headline, or of the plan before there is a report."""
+    size_bytes: int | None = None
+    """Of all files; null if nobody asked."""
+    problem: str = ""
+    """Why the rest is missing."""
+
+
+def overview(run_dir: Path, *, with_size: bool = False) -> RunLine:
+    """Return the line of one run; what cannot be read becomes its `problem`."""
+    try:
+        info = _object(run_dir / layout.RUN_INFO)
+    except (OSError, ValueError) as error:
+        return RunLine(run_dir, run_dir.name, "unreadable", None, problem=_brief(error))
+    try:
+        headline = _headline(_object(run_dir / layout.METRICS))
+    except (OSError, ValueError):
+        headline = {}
+    counts = _part(headline, "counts")
+    request = _part(info, "request")
+    return RunLine(
+        path=run_dir,
+        run_id=_text(info, "run_id") or run_dir.name,
+        state=_state(info),
+        started_at=_time(info),
+        benchmark=_text(_part(request, "benchmark"), "id"),
+        model=_text(_part(request, "model"), "id"),
+        attempts_done=_results(run_dir),
+        attempts_total=_whole(info, "attempt_count"),
+        series_id=_text(headline, "series_id") or None,
+        value=_number(headline, "value"),
+        reference_value=_number(headline, "reference_value"),
+        evaluated=_whole(counts, "evaluated") or 0,
+        tasks=_whole(counts, "total") or _whole(info, "task_count"),
+        size_bytes=_size(run_dir) if with_size else None,
+    )
+
+
+def _state(info: Mapping[str, object]) -> str:
+    if "sealed_at" in info and info["sealed_at"] is None:
+        return "planning"
+    return _text(info, "status") or "unknown"
+
+
+def _results(run_dir: Path) -> int | None:
+    details = run_dir / layout.DETAILS
+    folders = disk.directories(details)
+    states = [name for name in folders if name in layout.STATES]
+    if not states:  # the flat layout, or the one before it, which has files only
+        return _results_below(details) if folders else None
+    return sum(_results_below(details / state) for state in states)
+
+
+def _results_below(folder: Path) -> int:
+    """Count the results of the attempts of the tasks in a folder."""
+    return sum(
+        disk.is_file(f"{folder}/{task}/{name}/{layout.RESULT}")
+        for task in disk.directories(folder)
+        for name in disk.directories(f"{folder}/{task}")
+        if name.startswith(_ATTEMPT_PREFIX)
+    )
+
+
+def _headline(report: Mapping[str, object]) -> Mapping[str, object]:
+    series = report.get("series")
+    found = [each for each in series if isinstance(each, dict)] if isinstance(series, list) else []
+    return next((each for each in found if each.get("role") == "headline"), {})
+
+
+def _size(folder: str | Path) -> int:
+    """Return the bytes of all files below; links are not followed, and what is gone counts 0."""
+    total = 0
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    total += _size(entry.path)
+                else:
+                    total += entry.stat(follow_symlinks=False).st_size
+    except OSError:  # filed, swept or not ours to read: the size is for people, not for sums
+        return total
+    return total
+
+
+def _object(path: Path) -> Mapping[str, object]:
+    value = orjson.loads(disk.read(path))
+    if not isinstance(value, dict):
+        raise ValueError(f"{path.name} is not an object")  # noqa: TRY004 - of data, not of code
+    return value
+
+
+def _part(parent: Mapping[str, object], name: str) -> Mapping[str, object]:
+    value = parent.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _text(parent: Mapping[str, object], name: str) -> str:
+    value = parent.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _whole(parent: Mapping[str, object], name: str) -> int | None:
+    value = parent.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _number(parent: Mapping[str, object], name: str) -> float | None:
+    value = parent.get(name)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number else None  # type: ignore[arg-type]  # narrowed above
+
+
+def _time(info: Mapping[str, object]) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(_text(info, "started_at"))
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _brief(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]

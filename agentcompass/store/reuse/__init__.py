@@ -1,0 +1,1 @@
+"""What a run takes over from another one: reading the source, writing the target."""

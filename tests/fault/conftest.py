@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import os
+from errno import ENOSPC
+
+import pytest
+
+from tests.fault.faulty_os import MachineDied
+
+
+@pytest.fixture(
+    params=[MachineDied(), OSError(ENOSPC, "disk full")], ids=["machine dies", "disk full once"]
+)
+def fault(request: pytest.FixtureRequest) -> BaseException:
+    assert isinstance(request.param, BaseException)
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def fsync_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No machine really dies here, so nothing has to reach a disk; calls still count as calls."""
+    monkeypatch.setattr(os, "fsync", lambda _fd: None)
