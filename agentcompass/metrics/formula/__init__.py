@@ -1,0 +1,1 @@
+"""Cross-task formulas, exact means, standard errors, intervals and tests: numbers in, numbers out."""

@@ -1,0 +1,1 @@
+"""One task: its k attempts -> its value in each series, and its row in a table."""

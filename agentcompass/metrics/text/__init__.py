@@ -1,0 +1,1 @@
+"""Words and tables for people: picks, formats and aligns numbers; computes none."""
