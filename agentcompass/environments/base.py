@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Awaitable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Generic, Protocol, TypeAlias, TypeVar
+from typing import ClassVar, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from pydantic import BaseModel
 
@@ -14,6 +18,10 @@ from agentcompass.models.task import TaskResources
 
 Command: TypeAlias = str | Sequence[str]
 """A string is run by `sh -c`; a sequence is run as it is."""
+
+OUTSIDE: Final = ".outside"
+"""An environment that may leave something outside of this machine's processes, a container, writes
+a file of this name into the folder of its plan. It holds the `module:Class` whose `reap` removes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +52,9 @@ class EnvironmentPlan:
     """Exists, empty, private; the environment may use it and everything below."""
     env: Mapping[str, str]
     """Variables for its commands, secrets already resolved; nothing else is inherited."""
-    resources: TaskResources = TaskResources()
+    resources: TaskResources = field(default_factory=TaskResources)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """For people who look at what runs: `run`, `task`, `attempt`."""
 
 
 class EnvironmentHandle(Protocol):
@@ -80,6 +90,10 @@ class Environment(Generic[ParamsT]):
 
     id: ClassVar[str]
     Params: ClassVar[type[BaseModel]] = NoParams
+    bounds_itself: ClassVar[bool] = False
+    """True if `start`, `quiesce` and `close` are known to end soon, so that nobody need watch them."""
+    makes_its_folder: ClassVar[bool] = False
+    """True if the folder of its plan is not there before it makes it: many attempts need none."""
 
     def __init__(self, params: ParamsT) -> None:
         self.params = params
@@ -89,7 +103,15 @@ class Environment(Generic[ParamsT]):
         """The agent's working directory, as a path inside the environment."""
         raise NotImplementedError
 
-    def start(self, plan: EnvironmentPlan) -> None | Awaitable[None]:
+    @classmethod
+    def reap(cls, dead_tokens: Collection[str]) -> int:  # noqa: ARG003 - a default that is replaced
+        """Remove what dead executions of this machine left outside of it; returns how many.
+
+        Never called for what still runs. Processes of the machine are found without this.
+        """
+        return 0
+
+    def start(self, plan: EnvironmentPlan) -> Awaitable[None] | None:
         """Make it ready; raising here is FATAL setup `setup_failed`."""
         raise NotImplementedError
 
@@ -105,18 +127,55 @@ class Environment(Generic[ParamsT]):
         """Run a command to its end; see `EnvironmentHandle.exec`."""
         raise NotImplementedError
 
-    def upload(self, source: Path, target: str) -> None | Awaitable[None]:
+    def upload(self, source: Path, target: str) -> Awaitable[None] | None:
         """Copy in; see `EnvironmentHandle.upload`."""
         raise NotImplementedError
 
-    def download(self, source: str, target: Path) -> None | Awaitable[None]:
+    def download(self, source: str, target: Path) -> Awaitable[None] | None:
         """Copy out; see `EnvironmentHandle.download`."""
         raise NotImplementedError
 
-    def quiesce(self) -> None | Awaitable[None]:
+    def quiesce(self) -> Awaitable[None] | None:
         """End everything that still runs inside, before anything is collected or evaluated."""
         raise NotImplementedError
 
-    def close(self) -> None | Awaitable[None]:
+    def close(self) -> Awaitable[None] | None:
         """End and remove everything; idempotent; what fails here is a WARNING of phase cleanup."""
         raise NotImplementedError
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder, whatever modes its entries have and however deep it is; missing is fine.
+
+    Raises:
+        OSError: something in it belongs to another user.
+    """
+    try:
+        path.rmdir()  # most attempts leave nothing, and this is much cheaper
+    except FileNotFoundError:
+        return
+    except OSError:
+        _remove_full(path)
+
+
+def _remove_full(path: Path) -> None:
+    if path.is_symlink():
+        path.unlink()
+        return
+    try:
+        shutil.rmtree(path)
+    except RecursionError:
+        # An agent can nest folders deeper than Python can recurse.
+        subprocess.run(["rm", "-rf", "--", os.fspath(path)], check=True)  # noqa: S607 - POSIX has it
+    except OSError:
+        _allow_everything(path)
+        shutil.rmtree(path)
+
+
+def _allow_everything(folder: Path) -> None:
+    folder.chmod(stat.S_IRWXU)
+    for root, names, _ in os.walk(folder):
+        for name in names:
+            below = Path(root, name)
+            if not below.is_symlink():
+                below.chmod(stat.S_IRWXU)  # before the walk goes down into it

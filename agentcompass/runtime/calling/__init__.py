@@ -1,0 +1,1 @@
+"""Calls of plug-in code whose deadlines hold, in both pools."""

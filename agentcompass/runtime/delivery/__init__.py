@@ -1,0 +1,1 @@
+"""What is done about one message, from its run to its end."""

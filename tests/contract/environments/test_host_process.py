@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentcompass.environments.base import EnvironmentPlan
+from agentcompass.environments.host_process import HostProcess, HostProcessParams
+from tests.contract.environments.suite import EnvironmentContract, Open, Opened
+
+
+class TestHostProcess(EnvironmentContract):
+    @pytest.fixture
+    def opened(self, tmp_path: Path) -> Iterator[Open]:
+        made: list[HostProcess] = []
+
+        def open_one(**env: str) -> Opened:
+            folder = tmp_path / f"environment-{len(made)}"
+            folder.mkdir()
+            params = HostProcessParams(output_limit_bytes=self.OUTPUT_LIMIT)
+            made.append(HostProcess(params))
+            made[-1].start(EnvironmentPlan(token=f"token-{len(made)}", work_dir=folder, env=env))
+            return made[-1]
+
+        yield open_one
+        for environment in made:
+            environment.close()
+
+    @pytest.fixture
+    def unopened(self) -> Opened:
+        return HostProcess(HostProcessParams())

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import io
+import logging
+import sys
+
+import pytest
+
+from agentcompass.runtime.values import live
+
+CANARY = "live-4f1d0c9b8a7e6f5d-0123456789"
+
+
+@pytest.fixture(autouse=True)
+def _known() -> None:
+    live.note({"LIVE_TEST": CANARY})
+
+
+def test_what_is_printed_is_masked_and_the_stream_comes_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", stream)
+
+    with live.masked_output():
+        print(f"key {CANARY}", {"a": CANARY})  # noqa: T201 - as plug-ins do
+
+    assert stream.getvalue() == "key ******** {'a': '********'}\n"
+    assert sys.stdout is stream
+
+
+def test_an_error_that_escapes_keeps_the_masks_for_its_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+
+    with pytest.raises(ValueError, match="bug"), live.masked_output():
+        raise ValueError("bug")
+
+    assert isinstance(sys.stderr, live.MaskedOutput)
+    assert sys.stderr.isatty() is False
+
+
+def test_a_line_is_masked_with_its_traceback_causes_and_notes() -> None:
+    formatter = live.MaskingFormatter("%(message)s")
+    error = ValueError(f"second {CANARY[:20]}")
+    error.__cause__ = OSError(f"first at https://user:{CANARY}@host/")
+    error.add_note(f"with {CANARY}")
+    info = (ValueError, error, None)
+    record = logging.LogRecord("x", logging.ERROR, "f", 1, "said %s", (CANARY,), info)
+
+    text = formatter.format(record)
+
+    assert CANARY[:12] not in text
+    assert text.startswith("said ********")
+    assert "OSError: first at https://********@host/" in text
+    assert "with ********" in text
+
+
+def test_a_value_that_is_known_costs_nothing_to_note_again() -> None:
+    before = live.known()
+
+    live.note({"LIVE_TEST": CANARY})
+
+    assert live.known() is before

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from agentcompass.models.request import ExecutionSettings
+from agentcompass.models.run_info import ControlRecord, PolicyChange
+from agentcompass.models.task import TaskTimeouts
+from agentcompass.runtime.policy import deadlines, retry_policy, under
+from agentcompass.store import control
+from tests.builders import T0, a_plan
+from tests.support.delivering import a_lab
+
+SETTINGS = ExecutionSettings(
+    run_timeout_s=100, timeout_multiplier=2, max_retries=5, retry_patterns=("slow",)
+)
+
+
+def test_a_tasks_own_time_goes_before_the_settings_and_all_are_multiplied() -> None:
+    found = deadlines(SETTINGS, TaskTimeouts(evaluate_timeout_s=7))
+
+    assert (found.run_timeout_s, found.evaluate_timeout_s) == (200, 14)
+
+
+def test_a_plan_stays_as_it_was_frozen_unless_a_leg_changed_the_policy() -> None:
+    plan = a_plan()
+
+    assert under(plan, None, TaskTimeouts()) is plan
+    changed = under(plan, SETTINGS, TaskTimeouts())
+    assert (changed.deadlines.run_timeout_s, changed.retry) == (200, retry_policy(SETTINGS))
+    assert changed.model_copy(update={"deadlines": plan.deadlines, "retry": plan.retry}) == plan
+
+
+def test_a_later_legs_policy_is_what_its_attempts_get(tmp_path: Path) -> None:
+    lab = a_lab(tmp_path, agent={"t0": "hang"})
+    changed = PolicyChange(execution=ExecutionSettings(run_timeout_s=0.1, max_retries=0))
+    control.append(
+        lab.run_dir,
+        lambda leg: ControlRecord(leg=leg + 1, action="resume", at=T0, policy=changed),
+    )
+
+    lab.deliver(leg=2)
+
+    assert lab.codes() == ["error run run_timeout"]
