@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agentcompass.models.context import AttemptContext
+
+
+@pytest.fixture
+def a_context(tmp_path: Path) -> Callable[..., AttemptContext]:
+    def build(
+        *, task_id: str = "task-1", attempt: int = 1, seconds: float = 20.0
+    ) -> AttemptContext:
+        work_dir = tmp_path / "scratch"
+        work_dir.mkdir(exist_ok=True)
+        return AttemptContext(
+            run_id="run-1",
+            task_id=task_id,
+            attempt=attempt,
+            token="t" * 32,
+            make_work_dir=lambda: work_dir,
+            deadline_monotonic_s=time.monotonic() + seconds,
+            logger=logging.getLogger("tests"),
+            progress=lambda _: None,
+        )
+
+    return build
