@@ -1,0 +1,198 @@
+"""What the user asked for: one request from a file and flags, where flags win."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pydantic import JsonValue
+
+from agentcompass.coordinator.asking import BROKER_VARIABLE
+from agentcompass.coordinator.asking.literals import (
+    Separated,
+    refuse_literals,
+    refuse_missing,
+    separate_literals,
+)
+from agentcompass.coordinator.asking.request_file import read_request_file
+from agentcompass.coordinator.asking.validation import request_of
+from agentcompass.errors import UsageError
+from agentcompass.metrics.per_task.strategies import STRATEGIES
+from agentcompass.models.base import JsonObject
+from agentcompass.models.request import Request
+from agentcompass.runtime.components import canonical_id
+
+COMPONENTS: Final = ("benchmark", "harness", "environment", "evaluation_environment", "model")
+"""The parts of a request that have parameters, and may be given by their id alone."""
+_PLACES: Final = ("results_dir", "broker")
+"""Fields of a file that are no part of the request: where this machine reads and writes."""
+_WHOLE_REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A valid request and what belongs to this start of it, not to the run."""
+
+    request: Request
+    results_dir: Path | None = None
+    broker: str | None = field(default=None, repr=False)
+    """May hold a password: only connect with it."""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """For the environment of local workers; empty with a broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """A file and flags laid over one another, without literal secrets; not validated yet."""
+
+    separated: Separated
+    where: str
+    results_dir: Path | None
+    broker: str | None = field(repr=False)
+
+    def refuse_what_cannot_work(self, environ: Mapping[str, str]) -> None:
+        """Refuse literals with a broker, and missing secrets without one."""
+        if self.broker:
+            refuse_literals(self.separated, self.where)
+        else:
+            refuse_missing(self.separated.referenced, {**environ, **self.separated.values})
+
+
+def ask(
+    flags: JsonObject,
+    *,
+    file: Path | None,
+    params: Iterable[str],
+    environ: Mapping[str, str],
+    base: Path,
+) -> Asked:
+    """Build the request and refuse what cannot work, before anything is reserved.
+
+    Args: as of `gather`.
+
+    Raises:
+        UsageError: naming the field or flag.
+    """
+    found = gather(flags, file=file, params=params, environ=environ, base=base)
+    request = request_of(found.separated.content, where=found.where)
+    STRATEGIES.get(request.execution.attempts.strategy)
+    found.refuse_what_cannot_work(environ)
+    return Asked(request, found.results_dir, found.broker, found.separated.values)
+
+
+def gather(
+    flags: JsonObject,
+    *,
+    file: Path | None,
+    params: Iterable[str],
+    environ: Mapping[str, str],
+    base: Path,
+) -> Gathered:
+    """Lay flags over a file.
+
+    Args:
+        flags: shaped like a request file, only with what was given; wins over the file.
+        params: `component.key=value` each; they win over `flags`.
+        environ: of this process; local workers resolve secrets from it.
+        base: the current directory; plug-in files become absolute, for workers elsewhere.
+
+    Raises:
+        UsageError: the file or a parameter cannot be read.
+    """
+    content = read_request_file(file) if file else {}
+    for layer in (flags, *map(parse_param, params)):
+        content = merged(expanded(content), expanded(layer))
+    where = f"{file} and the command line" if file else "the command line"
+    results_dir, broker = (place_of(content, name, where, environ) for name in _PLACES)
+    return Gathered(
+        separate_literals(anywhere(content, base)),
+        where,
+        Path(results_dir).expanduser() if results_dir else None,
+        broker or environ.get(BROKER_VARIABLE) or None,
+    )
+
+
+def parse_param(text: str) -> JsonObject:
+    """Return `component.key=value` as a layer of a request; the value is JSON, else text."""
+    path, equals, written = text.partition("=")
+    component, *keys = path.split(".")
+    if not equals or component not in COMPONENTS or not keys or not all(keys):
+        raise UsageError(
+            f"cannot read the parameter {path!r}",
+            where="--param",
+            hint=f"write component.key=value, where component is one of {', '.join(COMPONENTS)}",
+        )
+    layer: JsonValue = _json_or_text(written)
+    for key in reversed(("params", *keys)):
+        layer = {key: layer}
+    return {component: layer}
+
+
+def expanded(content: JsonObject) -> JsonObject:
+    """Return the content with what may be short spelled out: `benchmark: humaneval`, `reuse: true`."""
+    spelled: JsonObject = {
+        name: {"id": value} if name in COMPONENTS and isinstance(value, str) else value
+        for name, value in content.items()
+    }
+    if isinstance(spelled.get("reuse"), bool):
+        spelled["reuse"] = {} if spelled["reuse"] else None
+    return spelled
+
+
+def merged(base: JsonObject, over: JsonObject) -> JsonObject:
+    """Return `base` with `over` laid on it: objects field by field, everything else replaced."""
+    result = dict(base)
+    for name, value in over.items():
+        under = result.get(name)
+        both = isinstance(under, dict) and isinstance(value, dict)
+        result[name] = merged(under, value) if both else value  # type: ignore[arg-type]  # both are
+    return result
+
+
+def anywhere(content: JsonObject, base: Path) -> JsonObject:
+    """Return the content with plug-in ids that mean the same in every working directory."""
+
+    def own(spec: JsonValue) -> JsonValue:
+        if isinstance(spec, dict) and isinstance(spec.get("id"), str):
+            return {**spec, "id": canonical_id(str(spec["id"]), base)}
+        return spec
+
+    fields = {
+        name: own(value) if name in COMPONENTS and name != "model" else value
+        for name, value in content.items()
+    }
+    execution = fields.get("execution")
+    analyzers = execution.get("analyzers") if isinstance(execution, dict) else None
+    if isinstance(execution, dict) and isinstance(analyzers, list):
+        fields["execution"] = {**execution, "analyzers": [own(each) for each in analyzers]}
+    return fields
+
+
+def _json_or_text(written: str) -> JsonValue:
+    try:
+        value: JsonValue = json.loads(written, parse_constant=_no_constant)
+    except ValueError:
+        return written
+    return value
+
+
+def _no_constant(name: str) -> JsonValue:
+    raise ValueError(f"{name} is not JSON")
+
+
+def place_of(content: JsonObject, name: str, where: str, environ: Mapping[str, str]) -> str | None:
+    """Take a field out that is no part of the request; a whole `${NAME}` is looked up here."""
+    value = content.pop(name, None)
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value:
+        raise UsageError(f"{name} must be text", where=where)
+    reference = _WHOLE_REFERENCE.fullmatch(value)
+    if reference is None:
+        return value
+    refuse_missing([reference[1]], environ)
+    return environ[reference[1]]

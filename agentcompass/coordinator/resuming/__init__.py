@@ -1,0 +1,1 @@
+"""From a run in any state to the work that is left."""
