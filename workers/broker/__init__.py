@@ -1,0 +1,1 @@
+"""What lives in Redis: lanes, messages, leases, parked deliveries."""

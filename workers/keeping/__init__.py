@@ -1,0 +1,1 @@
+"""What watches over executions from outside: heartbeats, deadlines, stops, the reaper."""

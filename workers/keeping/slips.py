@@ -1,0 +1,127 @@
+"""Slips: what a running execution tells whoever watches over it, as one small local file.
+
+The first line never changes; the second, of fixed length, holds the hard deadline and is written
+over at every phase. A reader that meets a half-written slip skips it until the next tick.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, get_args
+
+from agentcompass.runtime.ports import KillReason, StopReason
+
+_STOP: Final = ".stop"
+_NO_DEADLINE: Final = b"%-20s %-20s\n" % (b"-", b"-")
+
+
+@dataclass(frozen=True, slots=True)
+class Slip:
+    """One running execution."""
+
+    token: str
+    lease: str
+    """Redis key of its lease."""
+    holder: str
+    """Value of that key, to claim it again."""
+    task_id: str
+    attempt: int
+    leg: int
+    run_dir: str
+    attempt_dir: str
+    owner: int
+    """The process that delivers; it understands a request to stop."""
+    owner_started: int | None
+    pid: int
+    """The process that executes; to kill it ends the execution. Often the owner."""
+    pid_started: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """A hard deadline: `time.monotonic()` is the same in all processes of a machine."""
+
+    at_s: float
+    reason: KillReason
+
+
+class OpenSlip:
+    """The slip of an execution of this process; implements `agentcompass.runtime.ports.Watch`."""
+
+    __slots__ = ("_descriptor", "_offset", "_path")
+
+    def __init__(self, directory: Path, slip: Slip) -> None:
+        self._path = f"{directory}/{slip.token}"
+        # By hand: `asdict` costs as much as the rest of this together, and it is once per attempt.
+        first = json.dumps({name: getattr(slip, name) for name in slip.__slots__}).encode() + b"\n"
+        self._offset = len(first)
+        self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        os.write(self._descriptor, first + _NO_DEADLINE)
+
+    def until(self, deadline_monotonic_s: float, reason: KillReason) -> None:
+        """Replace the hard deadline."""
+        line = b"%-20.6f %-20s\n" % (deadline_monotonic_s, reason.encode())
+        os.pwrite(self._descriptor, line, self._offset)
+
+    def close(self) -> None:
+        """Remove the slip; never raises."""
+        try:
+            os.close(self._descriptor)
+            Path(self._path).unlink()
+        except OSError:
+            return  # the directory is gone: so is the worker
+
+
+def read_all(directory: Path) -> Iterator[tuple[Slip, Deadline | None]]:
+    """Yield every complete slip."""
+    try:
+        paths = [path for path in directory.iterdir() if path.suffix != _STOP]
+    except FileNotFoundError:
+        return
+    for path in paths:
+        parsed = _parsed(path)
+        if parsed is not None:
+            yield parsed
+
+
+def remove(directory: Path, token: str) -> None:
+    """Remove the slip of a dead execution and the request to stop that may lie beside it."""
+    directory.joinpath(token).unlink(missing_ok=True)
+    clear_stop(directory, token)
+
+
+def leave_stop(directory: Path, token: str, reason: StopReason) -> None:
+    """Write down why an execution shall end, for its process to read when it gets the signal."""
+    directory.joinpath(token + _STOP).write_text(reason)
+
+
+def clear_stop(directory: Path, token: str) -> None:
+    """Remove a request that was obeyed."""
+    directory.joinpath(token + _STOP).unlink(missing_ok=True)
+
+
+def read_stop(directory: Path, token: str) -> StopReason | None:
+    """Return why an execution shall end, or None."""
+    try:
+        text = directory.joinpath(token + _STOP).read_text()
+    except OSError:
+        return None
+    return next((reason for reason in get_args(StopReason) if reason == text), None)
+
+
+def _parsed(path: Path) -> tuple[Slip, Deadline | None] | None:
+    try:
+        first, second = path.read_bytes().splitlines()
+        slip = Slip(**json.loads(first))
+        at_s, reason = second.decode().split()
+        return slip, None if at_s == "-" else Deadline(float(at_s), _kill_reason(reason))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _kill_reason(text: str) -> KillReason:
+    return next(reason for reason in get_args(KillReason) if reason == text)
