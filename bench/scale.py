@@ -1,0 +1,35 @@
+"""How much is measured: a few minutes by default, all that the bars ask for with `--full`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Sizes and rounds."""
+
+    rounds: int = 3
+    attempts: tuple[int, ...] = (200, 1_000)
+    """Tasks of the runs that are executed."""
+    messages: int = 10_000
+    """Attempts of the run that is only dispatched."""
+    complete: int = 1_000
+    """Tasks of a complete run that is looked at."""
+    small_results: int = 20_000
+    """Results of 2 kB that are reported."""
+    runs: int = 200
+    """Runs that are listed."""
+    waiting: int = 1_000
+    """Attempts that wait at once."""
+    large_results: int = 400
+    """Results of 5 MB that are reported."""
+
+
+FULL = Scale(
+    attempts=(200, 1_000, 5_000, 100_000),
+    messages=100_000,
+    complete=5_000,
+    small_results=100_000,
+    runs=2_000,
+)
