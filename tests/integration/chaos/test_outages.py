@@ -1,0 +1,110 @@
+"""Redis goes, comes back, forgets, or loses a piece: no worker ends, nothing runs twice."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker import server_binary
+from tests.support.chaos_house import POOLS, House
+from tests.support.cluster import until
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+BOTH = pytest.mark.parametrize("pool", POOLS)
+
+
+@pytest.fixture
+def patient_house(tmp_path: Path) -> Iterator[House]:
+    """Visibility and leases of 4 s, but half a minute for attempts to end in peace."""
+    if server_binary() is None:
+        pytest.skip("no Redis or Valkey server is installed")
+    with House(tmp_path, {"AGENTCOMPASS_GRACE_S": "30"}) as made:
+        yield made
+
+
+def test_two_outages_cost_neither_a_worker_nor_an_execution(empty_house: House) -> None:
+    """In both pools; attempts end before, during and after, and slots are free all the time."""
+    house = empty_house
+    workers = [house.worker(pool, 6) for pool in POOLS]
+    house.awaits(*workers)
+    script = {f"t{number}": f"sleep:{number * 2}" for number in range(8)}
+    runs = [house.detached(8, script=script, pool=pool) for pool in POOLS]
+    until(lambda: all(run.executed() >= 6 for run in runs), "they are at work")
+
+    for away_s in (1, 8):
+        house.restart_redis(away_s)
+
+    for run in runs:
+        run.wait(90)
+        assert (run.executed(), run.status, run.check()) == (8, "completed", [])
+    assert [worker.poll() for worker in workers] == [None, None]
+
+
+@BOTH
+def test_an_attempt_outlives_its_messages_visibility_a_reconnect_and_a_warm_shutdown(
+    patient_house: House, pool: str
+) -> None:
+    house = patient_house
+    first = house.worker(pool, slots=1)
+    run = house.detached(2, script={"t0": "sleep:18"}, pool=pool)
+    until(lambda: run.executed("t0") == 1, "it is executed")
+    others = [house.worker(pool, slots=1) for _ in range(2)]
+    house.awaits(*others)
+    house.restart_redis(1)
+    time.sleep(5)  # longer than lease and visibility, after the reconnect
+
+    first.send_signal(signal.SIGTERM)
+
+    assert first.wait(60) == 0
+    run.wait()
+    assert (run.executed("t0"), run.executed("t1"), run.status) == (1, 1, "completed")
+    assert "lease" not in house.log_of(first)
+
+
+def test_a_broker_without_its_memory_is_told_the_rest_by_resume(empty_house: House) -> None:
+    house = empty_house
+    house.awaits(house.worker(slots=2))
+    script = {f"t{number}": "sleep:0.4" for number in range(12)}
+    run = house.detached(12, script=script)
+    until(lambda: run.results() >= 5, "half of it is done")
+
+    house.cluster.broker.client.flushall()
+    said = house.resume(run)
+
+    assert said.code == 0, said
+    assert (run.executed(), run.check()) == (12, [])
+
+
+def test_a_new_redis_in_the_place_of_the_old_one_is_enough_for_resume(empty_house: House) -> None:
+    house = empty_house
+    worker = house.worker(slots=2)
+    script = {f"t{number}": "sleep:0.6" for number in range(12)}
+    run = house.detached(12, script=script)
+    until(lambda: run.results() >= 4, "some of it is done")
+
+    house.restart_redis(1, with_its_data=False)
+    said = house.resume(run)
+
+    assert said.code == 0, said
+    assert run.executed() <= 14
+    assert (run.counts()["evaluated"], run.check(), worker.poll()) == (12, [], None)
+
+
+def test_a_chord_that_lost_its_count_is_completed_by_the_watchdog(empty_house: House) -> None:
+    house = empty_house
+    house.worker(slots=2)
+    script = {"t4": "sleep:4", "*": "sleep:0.2"}
+    run, coordinator = house.attended(5, script=script)
+    until(lambda: run.results() >= 2, "some of it is done")
+    client = house.cluster.broker.client
+    names = [name for name in client.keys("*taskset*") if isinstance(name, bytes)]
+    assert names
+
+    client.delete(*names)
+
+    assert coordinator.wait(60) == 0
+    assert (run.executed(), run.counts()["evaluated"]) == (5, 5)

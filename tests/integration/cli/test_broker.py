@@ -1,0 +1,195 @@
+"""A broker of one's own: workers started separately, coordinators that come and go."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentcompass.store import sealed
+from agentcompass.store.check import check_run
+from tests.integration.cli.conftest import Bench
+from tests.support.cluster import series_of, until
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+
+
+@pytest.fixture
+def bench(bench: Bench) -> Bench:
+    bench.cluster.broker.start()
+    return bench
+
+
+def brokered(bench: Bench) -> tuple[str, str]:
+    return "--broker", bench.cluster.broker.url
+
+
+def is_over(run_dir: Path) -> bool:
+    return sealed.load(run_dir).status in {"completed", "failed"}
+
+
+def test_two_workers_one_per_pool_in_other_directories_do_a_run(bench: Bench) -> None:
+    bench.cluster.worker("prefork")
+    bench.cluster.worker("threads")
+    script = {f"t{number}": "wrong" for number in range(4)}
+
+    said = bench.cluster.call("run", *bench.flags(10, "-k", "2", *brokered(bench), script=script))
+
+    assert said.code == 0, said
+    run_dir = bench.cluster.the_run()
+    assert series_of(run_dir)["correct.avg@2"]["value"] == 0.6
+    assert bench.executed() == 20
+    assert check_run(run_dir) == []
+
+
+def test_a_detached_run_goes_on_alone_and_resume_finds_nothing_to_do(bench: Bench) -> None:
+    said = bench.cluster.call("run", *bench.flags(4, "--detach", *brokered(bench)))
+    assert said.code == 0, said
+    run_dir = bench.cluster.the_run()
+    assert bench.executed() == 0
+
+    bench.cluster.worker()
+    until(lambda: is_over(run_dir), "the callback has finalized")
+
+    assert bench.cluster.call("resume", str(run_dir), *brokered(bench)).code == 0
+    assert bench.executed() == 4
+
+
+def test_messages_that_got_lost_are_found_by_a_watchdog(bench: Bench) -> None:
+    bench.cluster.call("run", *bench.flags(6, "--detach", *brokered(bench)))
+    client = bench.cluster.broker.client
+    (lane,) = [name for name in client.scan_iter("*") if client.type(name) == b"list"]
+    for _ in range(2):
+        client.rpop(lane)
+    watchers = [
+        bench.cluster.start("watch", str(bench.cluster.the_run()), *brokered(bench))
+        for _ in range(2)
+    ]
+
+    bench.cluster.worker()
+
+    assert [watcher.wait(timeout=60) for watcher in watchers] == [0, 0]
+    assert bench.executed() == 6
+    assert "were lost" in bench.cluster.log_text()
+
+
+def test_a_broker_that_lost_its_memory_is_told_everything_again(bench: Bench) -> None:
+    worker = bench.cluster.worker(concurrency=1)
+    process = bench.cluster.start(
+        "run", *bench.flags(6, *brokered(bench), script={"*": "sleep:0.5"})
+    )
+    until(lambda: bench.results() >= 2, "two results")
+
+    bench.cluster.broker.client.flushall()
+
+    assert process.wait(timeout=90) == 0
+    assert worker.poll() is None
+    assert check_run(bench.cluster.the_run()) == []
+
+
+def test_a_killed_worker_costs_only_what_it_executed(bench: Bench) -> None:
+    victim = bench.cluster.worker("prefork", concurrency=1)
+    process = bench.cluster.start(
+        "run", *bench.flags(5, *brokered(bench), script={"t2": "hang|ok"})
+    )
+    until(lambda: bench.executed("t2") == 1, "the victim is at work")
+    victim.kill()
+    bench.cluster.worker("prefork", concurrency=1)
+
+    assert process.wait(timeout=90) == 0
+    assert [bench.executed(f"t{number}") for number in range(5)] == [1, 1, 2, 1, 1]
+
+
+def test_sigterm_to_the_coordinator_leaves_the_run_to_its_workers(bench: Bench) -> None:
+    bench.cluster.worker(concurrency=1)
+    process = bench.cluster.start(
+        "run", *bench.flags(4, *brokered(bench), script={"*": "sleep:0.5"})
+    )
+    until(lambda: bench.results() >= 1, "the first result")
+
+    process.send_signal(signal.SIGTERM)
+
+    assert process.wait(timeout=30) == 3
+    run_dir = bench.cluster.the_run()
+    until(lambda: is_over(run_dir), "the run ends without its coordinator")
+    assert sealed.load(run_dir).status == "completed"
+
+
+def test_a_paused_run_waits_for_its_resume(bench: Bench) -> None:
+    bench.cluster.worker(concurrency=1)
+    process = bench.cluster.start(
+        "run", *bench.flags(6, *brokered(bench), script={"*": "sleep:0.5"})
+    )
+    until(lambda: bench.results() >= 1, "the first result")
+    run_dir = bench.cluster.the_run()
+
+    assert bench.cluster.call("pause", str(run_dir), *brokered(bench)).code == 0
+    assert process.wait(timeout=60) == 3
+    done = bench.results()
+    assert done < 6
+    assert "paused" in bench.cluster.call("status", str(run_dir)).out
+
+    assert bench.cluster.call("resume", str(run_dir), *brokered(bench)).code == 0
+    assert bench.executed() == 6
+
+
+def test_a_watch_service_finishes_runs_that_nobody_attends(bench: Bench) -> None:
+    bench.cluster.results.mkdir()
+    service = bench.cluster.start(
+        "watch", "--results-dir", str(bench.cluster.results), *brokered(bench)
+    )
+    bench.cluster.worker()
+    bench.cluster.call("run", *bench.flags(3, "--detach", *brokered(bench)))
+    run_dir = bench.cluster.the_run()
+
+    until(lambda: is_over(run_dir), "the run ends")
+    service.send_signal(signal.SIGTERM)
+
+    assert service.wait(timeout=30) == 0
+
+
+def test_a_broker_that_does_not_answer_is_told_in_time_and_nothing_is_reserved(
+    bench: Bench,
+) -> None:
+    said = bench.cluster.call(
+        "run", *bench.flags(1, "--broker", "redis://:hunter22@127.0.0.1:1/0"), timeout_s=10
+    )
+
+    assert said.code == 2, said
+    assert "hunter22" not in said.err
+    assert len(said.err.splitlines()) <= 5
+    assert not bench.cluster.results.exists()
+
+
+def test_a_foreground_process_group_gets_ctrl_c_as_in_a_terminal(bench: Bench) -> None:
+    """A terminal signals the whole group; the workers must leave it to the coordinator."""
+    process = subprocess.Popen(
+        [
+            "sh",
+            "-c",
+            'exec "$0" -m agentcompass.cli.main run "$@"',
+            *_python(),
+            *bench.flags(4, script={"t2": "hang", "t3": "hang"}),
+        ],
+        env=bench.cluster.environment,
+        cwd=bench.cluster.directory,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    until(lambda: bench.results() >= 2 and bench.executed() == 4, "two results, two at work")
+
+    os.killpg(process.pid, signal.SIGINT)
+
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 3, err.decode()
+    assert b"Traceback" not in err
+    assert sealed.load(bench.cluster.the_run()).status == "cancelled"
+
+
+def _python() -> list[str]:
+    return [sys.executable]

@@ -1,0 +1,3 @@
+from tests.support.engine_fixture import engine
+
+__all__ = ["engine"]

@@ -1,0 +1,1 @@
+"""Stand-ins and servers that tests share."""

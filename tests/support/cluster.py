@@ -1,0 +1,208 @@
+"""Everything real, as a user has it: the command line, a Redis, workers in their own processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.support.broker import RealBroker
+from tests.support.waiting import wait_until
+
+REPOSITORY = Path(__file__).parents[2]
+
+#: Failures are noticed in seconds instead of half minutes; the rules are the same.
+FAST_CLOCKS = {
+    "AGENTCOMPASS_LEASE_S": "4",
+    "AGENTCOMPASS_VISIBILITY_S": "4",
+    "AGENTCOMPASS_TICK_S": "0.2",
+    "AGENTCOMPASS_CONTROL_S": "0.5",
+    "AGENTCOMPASS_GRACE_S": "3",
+    "AGENTCOMPASS_STOP_S": "2",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What one command printed, and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    def __str__(self) -> str:
+        return f"exit code {self.code}\n--- stdout\n{self.out}\n--- stderr\n{self.err}"
+
+
+class Cluster:
+    """One results folder, and whatever a test starts around it; all of it ends with the test."""
+
+    def __init__(self, directory: Path, environment: Mapping[str, str] | None = None) -> None:
+        self.directory = directory
+        self.results = directory / "results"
+        self.broker = RealBroker(directory / "redis")
+        self.environment = {
+            **{name: text for name, text in os.environ.items() if "AGENTCOMPASS" not in name},
+            "PYTHONPATH": str(REPOSITORY),
+            **FAST_CLOCKS,
+            **(environment or {}),
+        }
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.logs: list[Path] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                process.terminate()
+        for process in self.processes:
+            try:
+                process.wait(timeout=15)
+            except subprocess.TimeoutExpired:
+                end_tree(process.pid)
+                process.wait()
+        self.broker.close()
+
+    def call(
+        self,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        timeout_s: float = 120,
+    ) -> Said:
+        """Run one command to its end."""
+        done = subprocess.run(
+            [sys.executable, "-m", "agentcompass.cli.main", *arguments],
+            env={**self.environment, **(env or {})},
+            cwd=cwd or self.directory,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout_s,
+            check=False,
+        )
+        return Said(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def start(
+        self,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> subprocess.Popen[bytes]:
+        """Start one command and leave it running; its output goes to a file in `logs`."""
+        log = self.directory / f"{len(self.logs)}-{arguments[0]}.log"
+        self.logs.append(log)
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "agentcompass.cli.main", *arguments],
+                env={**self.environment, **(env or {})},
+                cwd=cwd or self.directory,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        self.processes.append(process)
+        return process
+
+    def piped(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start one command whose standard output the test reads as it comes."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "agentcompass.cli.main", *arguments],
+            env=self.environment,
+            cwd=self.directory,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        self.processes.append(process)
+        return process
+
+    def worker(
+        self,
+        pool: str = "prefork",
+        *,
+        concurrency: int = 2,
+        name: str | None = None,
+        more: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> subprocess.Popen[bytes]:
+        """Start a worker on the test's broker, in a working directory of its own."""
+        name = name or f"{pool}-{len(self.processes)}"
+        cwd = self.directory / f"worker-{name}"
+        cwd.mkdir()
+        return self.start(
+            "worker", "--broker", self.broker.url, "--results-dir", str(self.results),
+            "--pool", pool, "--concurrency", str(concurrency), "--name", name, *more,
+            env=env, cwd=cwd,
+        )  # fmt: skip
+
+    def run_dirs(self) -> Iterator[Path]:
+        """Every run directory below the results folder."""
+        return (info.parent for info in sorted(self.results.rglob("run_info.json")))
+
+    def the_run(self) -> Path:
+        (run_dir,) = self.run_dirs()
+        return run_dir
+
+    def log_text(self) -> str:
+        return "\n".join(log.read_text(errors="replace") for log in self.logs)
+
+
+def report_of(run_dir: Path) -> Any:
+    """Read `metrics.json` as any JSON reader would."""
+    return json.loads((run_dir / "metrics.json").read_bytes())
+
+
+def series_of(run_dir: Path) -> dict[str, Any]:
+    return {series["series_id"]: series for series in report_of(run_dir)["series"]}
+
+
+def ledger(path: Path) -> list[str]:
+    """One line per execution of the stub agent (or evaluator)."""
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def end_tree(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
+    """Signal a process and all its descendants, the parents first."""
+    for each in [pid, *descendants(pid)]:
+        with suppress(ProcessLookupError):
+            os.kill(each, number)
+
+
+def descendants(pid: int) -> list[int]:
+    found: list[int] = []
+    for child in _children(pid):
+        found += [child, *descendants(child)]
+    return found
+
+
+def _children(pid: int) -> Sequence[int]:
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+        texts = [(task / "children").read_text() for task in tasks]
+    except OSError:
+        return []
+    return [int(child) for text in texts for child in text.split()]
+
+
+def until(condition: Callable[[], bool], what: str, timeout_s: float = 60) -> None:
+    """Wait for a condition of another process; say what did not happen."""
+    wait_until(condition, what, timeout_s=timeout_s)
