@@ -19,19 +19,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from bench.figures import attempt, complete, disk, dispatch, report, startup, waiting
+from bench.figures import attempt, complete, disk, dispatch, report, reuse, startup, waiting
 from bench.rows import Row, table
 from bench.scale import FULL, Scale
 
 FIGURES: Final[dict[str, Callable[[Scale, Path], list[Row]]]] = {
+    "attempt": attempt.measure,
     "startup": startup.measure,
     "disk": disk.measure,
-    "attempt": attempt.measure,
     "dispatch": dispatch.measure,
     "complete": complete.measure,
+    "reuse": reuse.measure,
     "report": report.measure,
     "waiting": waiting.measure,
 }
+"""The one that makes the most files first: to have removed many slows some file systems down."""
 HOME: Final = Path(".bench")
 """Below the working directory, so that runs lie on a real disk and not in memory."""
 
@@ -42,12 +44,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     scale = FULL if given.full else Scale()
     scale = replace(scale, rounds=given.rounds or scale.rounds)
     started = datetime.now(UTC)
+    folder = HOME.absolute() / f"{started:%Y%m%d_%H%M%S}"
     rows: list[Row] = []
-    for name in given.figures or FIGURES:
-        found = _measured(name, scale)
-        print(table(found), flush=True)
-        print()
-        rows += found
+    try:
+        for name in given.figures or FIGURES:
+            found = FIGURES[name](scale, _made(folder / name))
+            print(f"{table(found)}\n", flush=True)
+            rows += found
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
     file = given.json or HOME / f"{started:%Y%m%d_%H%M%S}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(_content(rows, started, scale), indent=1) + "\n", encoding="utf-8")
@@ -64,14 +69,10 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _measured(name: str, scale: Scale) -> list[Row]:
-    folder = HOME.absolute() / f"{name}-{os.getpid()}"
-    shutil.rmtree(folder, ignore_errors=True)
+def _made(folder: Path) -> Path:
+    """Make the folder of a figure; it is removed only when all figures are measured."""
     folder.mkdir(parents=True)
-    try:
-        return FIGURES[name](scale, folder)
-    finally:
-        shutil.rmtree(folder)
+    return folder
 
 
 def _content(rows: Sequence[Row], started: datetime, scale: Scale) -> dict[str, object]:

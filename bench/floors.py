@@ -1,6 +1,9 @@
 """Floors that are commands: what any program would have to do, and nothing more.
 
-python -m bench.floors scan RUN | parse RUN | read RUN | files FOLDER COUNT
+python -m bench.floors (scan | parse | read) RUN
+python -m bench.floors infos FOLDER
+python -m bench.floors copy RUN FOLDER
+python -m bench.floors files FOLDER COUNT
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import Final
 import orjson
 
 _CHUNK: Final = 1 << 20
+_RECORD: Final = b"x" * 800
 
 
 def scan(run_dir: str) -> int:
@@ -21,6 +25,14 @@ def scan(run_dir: str) -> int:
     import agentcompass.cli.resume  # noqa: F401
 
     return sum(1 for _ in _below(os.path.join(run_dir, "details")))
+
+
+def infos(folder: str) -> int:
+    """Import what a listing imports, and read what each run says about itself."""
+    import agentcompass.cli.ls  # noqa: F401
+
+    paths = (path for path in _below(folder) if path.endswith("/run_info.json"))
+    return sum(len(orjson.loads(Path(path).read_bytes())) for path in paths)
 
 
 def parse(run_dir: str) -> int:
@@ -36,6 +48,26 @@ def read(run_dir: str) -> int:
             while chunk := file.read(_CHUNK):
                 total += len(chunk)
     return total
+
+
+def copy(run_dir: str, folder: str) -> None:
+    """Copy the directory of every task, each file and each directory synced."""
+    os.makedirs(folder)
+    for state in os.scandir(os.path.join(run_dir, "details")):
+        for task in os.scandir(state.path):
+            _copied(task.path, os.path.join(folder, task.name))
+    _synced(folder)
+
+
+def _copied(source: str, target: str) -> None:
+    os.mkdir(target)
+    for entry in os.scandir(source):
+        place = os.path.join(target, entry.name)
+        if entry.is_dir(follow_symlinks=False):
+            _copied(entry.path, place)
+        else:
+            _written(place, Path(entry.path).read_bytes(), is_durable=True)
+    _synced(target)
 
 
 def files(folder: str, count: int) -> None:
@@ -70,9 +102,9 @@ def _replaced(path: str) -> None:
     os.rename(f"{path}.tmp", path)
 
 
-def _written(path: str, *, is_durable: bool = False) -> None:
+def _written(path: str, data: bytes = _RECORD, *, is_durable: bool = False) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    os.write(descriptor, b"x" * 800)
+    os.write(descriptor, data)
     if is_durable:
         os.fsync(descriptor)
     os.close(descriptor)
@@ -101,10 +133,14 @@ def main(what: str, *arguments: str) -> None:
     match what:
         case "scan":
             scan(arguments[0])
+        case "infos":
+            infos(arguments[0])
         case "parse":
             parse(arguments[0])
         case "read":
             read(arguments[0])
+        case "copy":
+            copy(arguments[0], arguments[1])
         case "files":
             files(arguments[0], int(arguments[1]))
         case _:

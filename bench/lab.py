@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -24,7 +23,11 @@ PASSWORD: Final = "bench"
 
 @dataclass(frozen=True, slots=True)
 class Lab:
-    """A private broker and a results folder, both gone afterwards."""
+    """A private broker and a results folder.
+
+    Runs stay until all figures are measured: some file systems make files the more slowly, the
+    more were removed a moment ago.
+    """
 
     folder: Path
     server: PrivateServer
@@ -47,12 +50,6 @@ class Lab:
         """Evaluate `count` tasks; needs workers unless it is detached."""
         return spent_by(run_command(self.results, count, k, *more, harness=harness), env=self.env)
 
-    def forget_runs(self) -> None:
-        """Remove all runs."""
-        for path in self.results.iterdir() if self.results.exists() else ():
-            if path.is_dir():
-                shutil.rmtree(path)
-
 
 def run_command(
     results: Path, count: int, k: int = 1, *more: str, harness: str = "NoopHarness"
@@ -71,7 +68,7 @@ def run_command(
 
 @contextmanager
 def open_lab(folder: Path) -> Iterator[Lab]:
-    """Start a broker below `folder`; remove everything at the end."""
+    """Start a broker whose files are below `folder`, which must not exist; end it at the end."""
     folder.mkdir(parents=True)
     server = PrivateServer(find_server(), folder, PASSWORD)
     if not server.start():
@@ -80,7 +77,6 @@ def open_lab(folder: Path) -> Iterator[Lab]:
         yield Lab(folder, server)
     finally:
         server.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass(slots=True)

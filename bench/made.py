@@ -35,6 +35,7 @@ def make_run(
     done: int | None = None,
     trajectory_bytes: int = SMALL_BYTES,
     is_final: bool = True,
+    run_id: str | None = None,
 ) -> Path:
     """Return the directory of a run of `count` tasks, of which `done` are over (null: all)."""
     request = Request.model_validate(
@@ -42,6 +43,7 @@ def make_run(
             "benchmark": {"id": "bench.plugins:NoopBenchmark", "params": {"count": count}},
             "harness": {"id": "bench.plugins:NoopHarness"},
             "model": {"id": "noop"},
+            "output": {"run_id": run_id},
         }
     )
     with plan(request) as planned:

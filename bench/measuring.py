@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,7 @@ PYTHON: Final = sys.executable
 OURS: Final = (PYTHON, "-m", "agentcompass.cli.main")
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 _PROC: Final = Path("/proc")
+_LOOK_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ def spent_by(
         process = subprocess.Popen(
             command, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL, stdout=printed
         )
+        peak_mb = _peak_until_end_mb(process.pid)
         _, status, usage = os.wait4(process.pid, 0)
         wall_s = time.perf_counter() - start
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -45,7 +48,19 @@ def spent_by(
         output = printed.read().decode()
     if process.returncode not in accepts:
         raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
-    return Spent(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e6, output)
+    return Spent(wall_s, usage.ru_utime + usage.ru_stime, peak_mb, output)
+
+
+def _peak_until_end_mb(pid: int) -> float:
+    """Return the largest memory of a process; `ru_maxrss` would count that of its parent, too."""
+    peak_mb = 0.0
+    descriptor = os.pidfd_open(pid)
+    try:
+        while not select.select([descriptor], [], [], _LOOK_S)[0]:
+            peak_mb = _field_of(pid, "status", "VmHWM:") / 1e6 or peak_mb
+    finally:
+        os.close(descriptor)
+    return peak_mb
 
 
 def cpu_of_tree(root: int) -> float:
@@ -57,7 +72,7 @@ def cpu_of_tree(root: int) -> float:
 def memory_of_tree(root: int) -> float:
     """Return the proportional memory of a process and its descendants, in MB."""
     parents, _ = _processes()
-    return sum(_proportional_bytes(pid) for pid in _tree(root, parents)) / 1e6
+    return sum(_field_of(pid, "smaps_rollup", "Pss:") for pid in _tree(root, parents)) / 1e6
 
 
 def _tree(root: int, parents: Mapping[int, int]) -> set[int]:
@@ -84,9 +99,10 @@ def _processes() -> tuple[dict[int, int], dict[int, float]]:
     return parents, seconds
 
 
-def _proportional_bytes(pid: int) -> int:
+def _field_of(pid: int, file: str, name: str) -> int:
+    """Return a field of a process's accounts in bytes, 0 if it is gone."""
     try:
-        lines = _PROC.joinpath(str(pid), "smaps_rollup").read_text().splitlines()
+        lines = _PROC.joinpath(str(pid), file).read_text().splitlines()
     except OSError:
         return 0
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(name)), 0)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from agentcompass.errors import UsageError
-from agentcompass.models.request import QUEUE_PATTERN
+from agentcompass.models.queue_name import QUEUE_PATTERN
 from workers.keeping.instance import default_base, private_directory
 from workers.serving import logs
 from workers.serving.options import Pool, ServeOptions

@@ -8,10 +8,10 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from agentcompass.models.base import Frozen, JsonObject
+from agentcompass.models.queue_name import QUEUE_PATTERN
 from agentcompass.models.secret import MASK as MASK
 
 MAX_ATTEMPTS: Final = 10_000
-QUEUE_PATTERN: Final = r"^[a-z][a-z0-9_]{0,31}$"
 _HTTP_URL: Final = re.compile(r"https?://[^/\s]", re.IGNORECASE)
 
 

@@ -190,6 +190,12 @@ def locate(run_dir: Path, recorded: str) -> Path | None:
     return run_dir / recorded
 
 
+def is_in_place(run_dir: Path, recorded: str) -> bool:
+    """Return whether a run-relative artifact directory is there, wherever its task stands now."""
+    found = locate(run_dir, recorded)
+    return found is not None and disk.is_directory(found)
+
+
 def _problem(base: Path | None, entry: ArtifactEntry) -> str:
     destination = PurePosixPath(entry.destination)
     if destination.is_absolute():

@@ -39,7 +39,12 @@ from agentcompass.store.artifacts import (
     collect_tree,
     verify_artifacts,
 )
-from agentcompass.store.evidence import artifacts_directory, keep_execution, keep_retry
+from agentcompass.store.evidence import (
+    artifacts_directory,
+    keep_execution,
+    keep_retry,
+    keep_unfinished,
+)
 from agentcompass.store.foreign_checkpoints import CHECKPOINT_V1, adapt_checkpoint
 from agentcompass.store.layout import State
 from agentcompass.store.marks import KillNote, Marks, StartMark, leave_kill_note
@@ -64,6 +69,7 @@ __all__ = [
     "is_published",
     "keep_execution",
     "keep_retry",
+    "keep_unfinished",
     "leave_kill_note",
     "load_checkpoint",
     "load_outcome",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import orjson
@@ -49,12 +50,27 @@ def discarded(attempt_dir: str | Path) -> Iterator[results.ResultHead]:
 
 
 def move_outputs(attempt_dir: Path, token: str, target: Path) -> None:
-    """Move the artifacts of one execution, and the checkpoint if it is its own, into `target`."""
-    artifacts = attempt_dir / layout.ARTIFACTS / token
-    if disk.is_directory(artifacts):
-        atomic.move(artifacts, target / layout.ARTIFACTS)
+    """Move the artifacts of one execution, and the checkpoint if it is its own, into `target`.
+
+    Artifacts that are named by the result, or by the checkpoint of another execution that continues
+    this one's work, stay where they are.
+    """
     if checkpoint_token(attempt_dir) == token:
         atomic.move(attempt_dir / layout.CHECKPOINT, target / layout.CHECKPOINT)
+    artifacts = attempt_dir / layout.ARTIFACTS / token
+    if disk.is_directory(artifacts) and not _is_named(attempt_dir, token):
+        atomic.move(artifacts, target / layout.ARTIFACTS)
+
+
+def _is_named(attempt_dir: Path, token: str) -> bool:
+    """Return whether somebody needs these artifacts; nobody continues from a torn checkpoint."""
+    named = f"/{layout.ARTIFACTS}/{token}".encode()
+    is_whole = checkpoint_token(attempt_dir) is not None
+    for name in (layout.RESULT, layout.CHECKPOINT) if is_whole else (layout.RESULT,):
+        with suppress(FileNotFoundError):
+            if named in disk.read(attempt_dir / name):
+                return True
+    return False
 
 
 def checkpoint_token(attempt_dir: Path) -> str | None:
@@ -102,6 +118,16 @@ def keep_execution(view: AttemptView, token: str) -> Path:
         return target
 
     return until_it_stays(view.run_dir, once)
+
+
+def keep_unfinished(view: AttemptView, token: str) -> None:
+    """Do the same, unless the execution's agent has finished: whoever took over continues from there."""
+
+    def once() -> None:
+        if checkpoint_token(where(view)) != token:
+            keep_execution(view, token)
+
+    until_it_stays(view.run_dir, once)
 
 
 def artifacts_directory(view: AttemptView) -> tuple[Path, str]:

@@ -1,4 +1,4 @@
-"""Commands on runs that are complete, or half of it; nothing is executed."""
+"""Commands that look at runs; nothing is executed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,24 @@ def measure(scale: Scale, folder: Path) -> list[Row]:
         (["status"], half, "status of a half-complete run", None),
     ):
         rows.append(_row(f"CPU of {name}, {size}", [*OURS, *command], run_dir, scale.rounds, limit))
-    return rows
+    return [*rows, _listing(scale, folder / "many")]
+
+
+def _listing(scale: Scale, folder: Path) -> Row:
+    for number in range(scale.runs):
+        make_run(folder, 1, run_id=f"run-{number:05}")
+    ours: list[Spent] = []
+    floors: list[Spent] = []
+    for _ in range(scale.rounds):
+        ours.append(spent_by([*OURS, "ls", str(folder)]))
+        floors.append(spent_by([PYTHON, "-m", "bench.floors", "infos", str(folder)]))
+    return Row(
+        f"CPU of ls of {scale.runs:,} runs",
+        "s",
+        [one.cpu_s for one in ours],
+        "imports + reading",
+        [one.cpu_s for one in floors],
+    )
 
 
 def _row(

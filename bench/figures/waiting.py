@@ -16,8 +16,8 @@ from bench.measuring import memory_of_tree
 from bench.rows import Row
 from bench.scale import Scale
 
-_WAIT_S = 20.0
-_TIMEOUT_S = 10.0
+_WAIT_S = 12.0
+_TIMEOUT_S = 6.0
 _LOOK_S = 0.5
 
 
@@ -33,11 +33,11 @@ def measure(scale: Scale, folder: Path) -> list[Row]:
 def _rows(lab: Lab, served: Serving, count: int, harness: str, kind: str) -> list[Row]:
     idle_mb = memory_of_tree(served.process.pid)
     wait = ("--param", f"harness.seconds={_WAIT_S}")
-    peak_mb = _peak_mb(lab, served, count, harness, *wait)
-    late_ms = [1000 * one["meta"]["benchmark"]["late_s"] for one in _results(lab)]
-    lab.forget_runs()
-    _peak_mb(lab, served, count, harness, *wait, "--timeout", str(_TIMEOUT_S))
-    over_s = [_over_s(one) for one in _results(lab)]
+    peak_mb = _peak_mb(lab, served, count, harness, *wait, "--run-id", "waited")
+    late_ms = [1000 * one["meta"]["benchmark"]["late_s"] for one in _results(lab, "waited")]
+    limit = ("--run-id", "ended", "--timeout", str(_TIMEOUT_S))
+    _peak_mb(lab, served, count, harness, *wait, *limit)
+    over_s = [_over_s(one) for one in _results(lab, "ended")]
     what = f"{count:,} waiting attempts ({kind})"
     return [
         Row(f"memory per attempt, {what}", "MB", [(peak_mb - idle_mb) / count], at_most=0.5),
@@ -59,8 +59,8 @@ def _peak_mb(lab: Lab, served: Serving, count: int, harness: str, *more: str) ->
     return peak_mb
 
 
-def _results(lab: Lab) -> list[Mapping[str, Any]]:
-    paths = lab.results.glob("*/*/details/*/*/attempt-1/result.json")
+def _results(lab: Lab, run_id: str) -> list[Mapping[str, Any]]:
+    paths = lab.results.glob(f"*/{run_id}/details/*/*/attempt-1/result.json")
     return [json.loads(path.read_bytes()) for path in paths]
 
 

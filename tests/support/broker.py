@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from redis import Redis
@@ -22,9 +24,17 @@ def server_binary() -> str | None:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port that no outgoing connection is ever given.
+
+    While a server is away its clients dial it again and again; a port of theirs would sooner or
+    later be the caller's own, and answer.
+    """
+    dice = random.SystemRandom()
+    while True:
+        port = dice.randrange(10_240, 32_768)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class RealBroker:

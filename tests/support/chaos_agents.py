@@ -182,3 +182,9 @@ class ArtifactBenchmark(StubBenchmark):
     def load_tasks(self) -> Iterable[TaskSpec]:
         for task in super().load_tasks():
             yield task.model_copy(update={"artifacts": (ArtifactRequest(path="out"),)})
+
+
+class WatchedBenchmark(ArtifactBenchmark):
+    """Evaluates in the agent's environment what the agent has left there."""
+
+    evaluation_environment_mode = "reuse"

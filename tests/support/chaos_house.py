@@ -18,7 +18,6 @@ from agentcompass.models.result import AttemptResult
 from agentcompass.store import attempts, sealed, tasks
 from agentcompass.store.check import check_run
 from agentcompass.store.root import find_root
-from tests.support.chaos_world import settle
 from tests.support.cluster import Cluster, Said, report_of, until
 from tests.support.stubs import executions
 from workers.broker.keys import RunKeys
@@ -106,7 +105,6 @@ class House:
 
     def __init__(self, directory: Path, clocks: Mapping[str, str] | None = None) -> None:
         self.cluster = Cluster(directory, clocks)
-        settle(self.cluster)
         self._numbers = itertools.count(1)
         self._stack = ExitStack()
 

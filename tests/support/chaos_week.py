@@ -17,7 +17,7 @@ from tests.support.chaos_ledger import Ledger
 from tests.support.chaos_processes import marked_with
 from tests.support.chaos_reader import Reader
 from tests.support.chaos_world import CLOCKS, World
-from tests.support.cluster import Cluster, until
+from tests.support.cluster import Cluster
 
 K: Final = 3
 SCENE_S: Final = 15.0
@@ -83,8 +83,9 @@ def live_through(directory: Path, plan: Plan) -> Outcome:
         _begin(world, plan)
         with Reader(world.run_dir) as reader:
             played = _suffer(world, plan)
+            is_over = _await_the_end(world)
         wrong = [f"half a file was read: {text}" for text in reader.broken]
-        wrong += _judged(world, calm)
+        wrong += _judged(world, calm) if is_over else _stuck(world)
         ledger = Ledger.read(_ledger(cluster))
         run_dir = world.run_dir
     left = marked_with([label, *ledger.tokens])
@@ -126,7 +127,6 @@ def _suffer(world: World, plan: Plan) -> int:
         scene.play(world)
         played += 1
         world.supervise()
-    _await_the_end(world)
     return played
 
 
@@ -159,12 +159,14 @@ def _await_cue(world: World, scene: Scene, attempts: int) -> None:
         time.sleep(0.1)
 
 
-def _await_the_end(world: World) -> None:
-    def is_over() -> bool:
+def _await_the_end(world: World) -> bool:
+    give_up_at = time.monotonic() + END_S
+    while world.coordinators():
+        if time.monotonic() > give_up_at:
+            return False
         world.supervise()
-        return not world.coordinators()
-
-    until(is_over, "resumes and watchdogs see the end of the run", END_S)
+        time.sleep(0.1)
+    return True
 
 
 def _judged(world: World, calm: Calm) -> Iterator[str]:
@@ -188,6 +190,11 @@ def _judged(world: World, calm: Calm) -> Iterator[str]:
     yield from ledger.problems(world.deeds, calm.executed)
 
 
+def _stuck(world: World) -> Iterator[str]:
+    yield f"it did not end within {END_S:g} s: {world.results()} results, held {_held(world)}"
+    yield f"Redis: {world.cluster.broker.process and world.cluster.broker.process.poll()}"
+
+
 def _drained(world: World) -> Iterator[str]:
     """Whatever copies are still on their way come to nothing, soon."""
     give_up_at = time.monotonic() + 20
@@ -199,6 +206,8 @@ def _drained(world: World) -> Iterator[str]:
 
 
 def _held(world: World) -> list[str]:
+    if not world.cluster.broker.answers():
+        return ["nothing: Redis is away"]
     names = ("unacked", "ac:parked", *(f"default.lane{number}" for number in range(8)), "control")
     found = [name for name in names if world.redis.exists(name)]
     return found + [

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -63,7 +61,6 @@ class World:
     """The run is over: whoever leaves now is not replaced."""
 
     def __post_init__(self) -> None:
-        settle(self.cluster)
         self.cluster.environment[LABEL] = self.label
         self._numbers = itertools.count()
 
@@ -156,28 +153,6 @@ class World:
                     "--concurrency", str(SLOTS[pool]), "--name", name,
                 )  # fmt: skip
         return self.command("agentcompass.cli.main", *arguments)
-
-
-def settle(cluster: Cluster) -> None:
-    """Give the cluster's Redis a port that no outgoing connection is ever given.
-
-    While a server is away its clients dial it again and again; a port out of the range for outgoing
-    connections would sooner or later be the caller's own, and answer.
-    """
-    broker = cluster.broker
-    broker.port = _port_for_servers()
-    broker.url = f"redis://127.0.0.1:{broker.port}/0"
-    broker.client.close()
-    broker.client = Redis(port=broker.port, socket_timeout=5)
-
-
-def _port_for_servers() -> int:
-    dice = random.SystemRandom()
-    while True:
-        port = dice.randrange(10_240, 32_768)
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
 
 
 def kill_tree(world: World, member: Member, name: str) -> None:

@@ -25,6 +25,7 @@ class SlipKeeper:
         self._directory = directory
         self._worker = worker
         self._live: dict[str, Execution] = {}
+        self._blank: list[slips.Sheet] = []
         self._started = (0, None)  # type: tuple[int, int | None]
         self._has_own_process = False
 
@@ -36,7 +37,7 @@ class SlipKeeper:
     @contextmanager
     def watch(self, execution: Execution) -> Iterator[Watch]:
         """Keep a slip while the context is open."""
-        slip = slips.OpenSlip(self._directory, self._slip_of(execution))
+        slip = slips.OpenSlip(self._directory, self._slip_of(execution), self._blank)
         self._live[execution.token] = execution
         if self._has_own_process:
             os.environ[processes.LABEL] = execution.token  # if we are killed, others look for it

@@ -1,7 +1,8 @@
 """Slips: what a running execution tells whoever watches over it, as one small local file.
 
 The first line never changes; the second, of fixed length, holds the hard deadline and is written
-over at every phase. A reader that meets a half-written slip skips it until the next tick.
+over at every phase. A reader that meets a half-written slip skips it until the next tick. A file is
+used again for the next execution of its process and has the name of the first one.
 """
 
 from __future__ import annotations
@@ -49,40 +50,65 @@ class Deadline:
     reason: KillReason
 
 
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """An open file for one slip after the other of this process, empty in between.
+
+    A file per execution would be made and removed hundreds of times a second, which some file
+    systems punish: a new file is looked for among all that were removed in the last minutes.
+    """
+
+    descriptor: int
+    owner: int
+
+
 class OpenSlip:
     """The slip of an execution of this process; implements `agentcompass.runtime.ports.Watch`."""
 
-    __slots__ = ("_descriptor", "_offset", "_path")
+    __slots__ = ("_blank", "_offset", "_sheet")
 
-    def __init__(self, directory: Path, slip: Slip) -> None:
-        self._path = f"{directory}/{slip.token}"
+    def __init__(self, directory: Path, slip: Slip, blank: list[Sheet] | None = None) -> None:
+        """Write a slip, on a blank sheet if there is one.
+
+        Args:
+            blank: takes the sheet when the execution has ended.
+        """
         # By hand: `asdict` costs as much as the rest of this together, and it is once per attempt.
         first = json.dumps({name: getattr(slip, name) for name in slip.__slots__}).encode() + b"\n"
         self._offset = len(first)
-        self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        os.write(self._descriptor, first + _NO_DEADLINE)
+        self._blank = [] if blank is None else blank
+        self._sheet = _sheet(directory, slip.token, self._blank)
+        os.pwrite(self._sheet.descriptor, first + _NO_DEADLINE, 0)
 
     def until(self, deadline_monotonic_s: float, reason: KillReason) -> None:
         """Replace the hard deadline."""
         line = b"%-20.6f %-20s\n" % (deadline_monotonic_s, reason.encode())
-        os.pwrite(self._descriptor, line, self._offset)
+        os.pwrite(self._sheet.descriptor, line, self._offset)
 
     def close(self) -> None:
-        """Remove the slip; never raises."""
+        """Wipe the slip off its sheet; never raises."""
         try:
-            os.close(self._descriptor)
-            Path(self._path).unlink()
+            os.ftruncate(self._sheet.descriptor, 0)
         except OSError:
-            return  # the directory is gone: so is the worker
+            return  # the disk is gone: so is the worker
+        self._blank.append(self._sheet)
+
+
+def _sheet(directory: Path, name: str, blank: list[Sheet]) -> Sheet:
+    owner = os.getpid()
+    try:
+        sheet = blank.pop()
+    except IndexError:
+        sheet = None
+    if sheet is not None and sheet.owner == owner:
+        return sheet
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    return Sheet(os.open(f"{directory}/{name}", flags, 0o600), owner)
 
 
 def read_all(directory: Path) -> Iterator[tuple[Slip, Deadline | None]]:
     """Yield every complete slip."""
-    try:
-        paths = [path for path in directory.iterdir() if path.suffix != _STOP]
-    except FileNotFoundError:
-        return
-    for path in paths:
+    for path in _paths(directory):
         parsed = _parsed(path)
         if parsed is not None:
             yield parsed
@@ -90,7 +116,10 @@ def read_all(directory: Path) -> Iterator[tuple[Slip, Deadline | None]]:
 
 def remove(directory: Path, token: str) -> None:
     """Remove the slip of a dead execution and the request to stop that may lie beside it."""
-    directory.joinpath(token).unlink(missing_ok=True)
+    for path in _paths(directory):
+        found = _parsed(path)
+        if found is not None and found[0].token == token:
+            path.unlink(missing_ok=True)
     clear_stop(directory, token)
 
 
@@ -111,6 +140,13 @@ def read_stop(directory: Path, token: str) -> StopReason | None:
     except OSError:
         return None
     return next((reason for reason in get_args(StopReason) if reason == text), None)
+
+
+def _paths(directory: Path) -> list[Path]:
+    try:
+        return [path for path in directory.iterdir() if path.suffix != _STOP]
+    except FileNotFoundError:
+        return []
 
 
 def _parsed(path: Path) -> tuple[Slip, Deadline | None] | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import platform
+import secrets
 import shutil
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,6 +21,10 @@ from workers.serving import leash
 
 _PROGRAMS: Final = ("valkey-server", "redis-server")
 _READY_S: Final = 10.0
+_PORTS: Final = range(10_240, 32_768)
+"""Below those of outgoing connections: while the server is away its clients dial it again and again,
+and would sooner or later be given the very port that they dial, and answer themselves."""
+_TRIES: Final = 100
 _CONFIGURATION: Final = """\
 bind 127.0.0.1
 protected-mode yes
@@ -131,6 +137,9 @@ class PrivateServer:
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    for _ in range(_TRIES):
+        port = secrets.choice(_PORTS)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise UsageError("no port is free for the embedded broker", hint="give --broker")

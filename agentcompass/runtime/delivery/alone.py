@@ -83,6 +83,8 @@ def main() -> None:
 def _execute(order: dict[str, Any], parent: _Parent, stop: StopSignal) -> AttemptResult:
     job = _job(order, parent)
     view = job.begin(alone=True)
+    if view.is_published:  # while this process started, by one that was thought dead
+        raise Stopped("lease_lost")
     try:
         attempt = job.attempt(view, parent, stop)
     except AttemptFailure as failure:

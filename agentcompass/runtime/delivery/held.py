@@ -35,7 +35,7 @@ from agentcompass.runtime.ports import (
     StopSignal,
 )
 from agentcompass.runtime.values.cleaning import rewritten
-from agentcompass.store import attempts, control
+from agentcompass.store import artifacts, attempts, control
 from agentcompass.store.attempts import AttemptView
 
 logger: Final = logging.getLogger(__name__)
@@ -156,7 +156,7 @@ class Held:
     def _publish(self, view: AttemptView, record: AttemptResult) -> Delivered:
         """Publish unless another has taken over; the disk decides if two do it at once."""
         run_dir, token = self.job.run.run_dir, self.job.token
-        if self.leases.is_lost(self.job.key, token):
+        if self.leases.is_lost(self.job.key, token) or self._was_put_aside(record):
             raise Stopped("lease_lost")
         legs = control.legs(run_dir)
         if legs.valid_from_leg(record.task_id, record.attempt) > record.leg:
@@ -172,15 +172,23 @@ class Held:
             won = attempts.publish(run_dir, view, with_issues(*rewritten(record)), plan)
         return Done("published" if won else "was_published", self.wakes)
 
+    def _was_put_aside(self, record: AttemptResult) -> bool:
+        """Return whether somebody took our artifacts for those of the dead: then he executes now."""
+        manifest = record.artifacts.get("manifest")
+        directory = manifest.get("directory") if isinstance(manifest, dict) else None
+        run_dir = self.job.run.run_dir
+        return bool(directory) and not artifacts.is_in_place(run_dir, str(directory))
+
     def _stopped(self, view: AttemptView, reason: StopReason) -> Delivered:
         token, task_id = self.job.token, self.job.spec.task_id
         attempts.close_mark(view, token, reason)
         if reason == "handed_back":
             # A snapshot stays where it is: the next execution begins with the evaluation.
             return HandBack("handed_back", f"{self._name()} starts again elsewhere")
-        attempts.keep_execution(view, token)
         if reason == "lease_lost":
+            attempts.keep_unfinished(view, token)
             return Park(LEASE_LOST_S, "lease_lost")
+        attempts.keep_execution(view, token)
         legs = control.legs(self.job.run.run_dir)
         if legs.is_closed(task_id, self.job.message.attempt):
             return Done("closed", self.wakes)

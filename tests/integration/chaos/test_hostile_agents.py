@@ -120,6 +120,24 @@ def test_what_it_leaves_running_dies_with_it(
 
 
 @BOTH
+def test_a_writer_that_is_left_writes_nothing_once_the_evaluation_has_begun(
+    house: House, pool: str
+) -> None:
+    write_on = "(while :; do echo x >> out; sleep 0.05; done) >/dev/null 2>&1 & sleep"
+    same = 'size=$(wc -c < out); sleep 1; test "$size" = "$(wc -c < out)"'
+    script = {"ends": f"run:{write_on} 0.3", "is_late": f"run:{write_on} 60"}
+
+    run, _ = house.run(
+        [*script], "--timeout", "2", "--max-retries", "0", script=script, pool=pool,
+        judge={"*": f"run:{same}"}, benchmark="tests.support.chaos_agents:WatchedBenchmark",
+    )  # fmt: skip
+
+    assert [run.result(name).metrics["correct"] for name in script] == [True, True]
+    assert (run.codes("ends"), run.codes("is_late")) == ([], ["error run run_timeout"])
+    assert run.check() == []
+
+
+@BOTH
 def test_after_all_that_the_workers_are_the_same_and_fine(house: House, pool: str) -> None:
     run, said = house.run(8, pool=pool)
 

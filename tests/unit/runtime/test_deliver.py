@@ -12,6 +12,7 @@ import pytest
 from agentcompass.errors import StoreError
 from agentcompass.models.result import AttemptResult
 from agentcompass.models.run_info import ControlAction
+from agentcompass.models.task import ArtifactRequest, TaskSpec
 from agentcompass.runtime.deliver import deliver
 from agentcompass.runtime.delivery import held
 from agentcompass.runtime.execute import execute
@@ -28,6 +29,8 @@ from agentcompass.store import attempts
 from agentcompass.store.check import check_run
 from tests.support import store_runs
 from tests.support.delivering import FakeLeases, Lab, a_lab
+
+WITH_FILE = TaskSpec(task_id="t0", ground_truth="t0", artifacts=(ArtifactRequest(path="out"),))
 
 
 def decide(lab: Lab, action: ControlAction, *names: tuple[str, int]) -> None:
@@ -76,7 +79,30 @@ def test_an_execution_whose_lease_was_taken_over_does_not_publish(tmp_path: Path
 
     assert lab.deliver() == Park(held.LEASE_LOST_S, "lease_lost")
     assert attempts.result_of(lab.run_dir, "t0", 1) is None
-    assert list(lab.attempt_dir().glob("retries/execution-*/checkpoint.json"))
+    assert not list(lab.attempt_dir().glob("retries/execution-*"))
+
+
+def test_whoever_took_over_continues_from_the_snapshot_of_the_one_who_lost(tmp_path: Path) -> None:
+    lab = a_lab(tmp_path)
+    lab.leases.stolen.add(lab.key())
+    lab.deliver()
+    lab.leases.stolen.clear()
+
+    assert lab.deliver() == Done("published")
+    assert (lab.ran("agent"), lab.ran("evaluator"), check_run(lab.run_dir)) == (1, 2, [])
+
+
+def test_an_execution_whose_artifacts_were_put_aside_does_not_publish(tmp_path: Path) -> None:
+    lab = a_lab(tmp_path, task_specs=[WITH_FILE])
+
+    def put_aside(key: LeaseKey, token: str) -> bool:
+        (lab.attempt_dir() / "artifacts" / token).rename(tmp_path / "aside")
+        return False
+
+    lab.leases.is_lost = put_aside  # type: ignore[method-assign]
+
+    assert lab.deliver() == Park(held.LEASE_LOST_S, "lease_lost")
+    assert attempts.result_of(lab.run_dir, "t0", 1) is None
 
 
 def test_a_result_that_came_first_stays_and_ours_is_kept_as_evidence(tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from agentcompass.models.plan import Deadlines
-from agentcompass.runtime.ports import Done, HandBack, Park
+from agentcompass.runtime.delivery.held import LEASE_LOST_S
+from agentcompass.runtime.ports import Done, Execution, HandBack, Park, Watch
 from agentcompass.store import attempts
 from agentcompass.store.check import check_run
 from tests.support import store_runs
@@ -85,6 +87,23 @@ def test_an_attempt_that_kills_its_process_thrice_is_lost_and_kills_nobody_else(
     assert lab.deliver() == Done("published")
     assert (lab.codes(), lab.ran("agent")) == (["fatal run worker_lost"], 3)
     assert check_run(lab.run_dir) == []
+
+
+def test_what_was_published_while_its_process_started_is_not_executed_again(
+    tmp_path: Path,
+) -> None:
+    lab = a_lab(tmp_path, environ=ENVIRON)
+    leave_an_open_mark(lab)
+    watch = lab.keeper.watch
+
+    def publish_and_watch(execution: Execution) -> AbstractContextManager[Watch]:
+        store_runs.execute(lab.run_dir, "t0")
+        return watch(execution)
+
+    lab.keeper.watch = publish_and_watch  # type: ignore[method-assign, assignment]
+
+    assert lab.deliver() == Park(LEASE_LOST_S, "lease_lost")
+    assert (lab.ran("agent"), check_run(lab.run_dir)) == (0, [])
 
 
 def test_an_execution_alone_can_be_stopped(tmp_path: Path) -> None:

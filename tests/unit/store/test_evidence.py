@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from agentcompass.models.result import AttemptMeta, AttemptResult
-from agentcompass.store import evidence, filing, results
+from agentcompass.store import attempts, evidence, filing, results
 from tests.builders import a_result
-from tests.support.store_runs import a_run, begin, decide, publish
+from tests.support.store_runs import a_checkpoint, a_run, begin, decide, publish
 
 
 def paid(tokens: int, token: str, *, reused_from: str = "") -> AttemptResult:
@@ -45,3 +45,34 @@ def test_what_cannot_be_read_and_what_another_run_paid_for_is_passed_over(tmp_pa
 
 def test_most_attempts_have_none(tmp_path: Path) -> None:
     assert discarded(begin(a_run(tmp_path)).directory) == []
+
+
+def test_what_the_winner_has_continued_from_stays_in_its_place(tmp_path: Path) -> None:
+    run_dir = a_run(tmp_path)
+    first = begin(run_dir, token="a" * 8)
+    directory, recorded = attempts.artifacts_directory(first)
+    (directory / "out").write_text("kept")
+    second = begin(run_dir, token="b" * 8)
+    manifest = {"directory": recorded, "complete": True, "entries": []}
+    won = a_result(token=second.token).model_copy(update={"artifacts": {"manifest": manifest}})
+
+    assert publish(run_dir, second, won)
+    assert not publish(run_dir, first, paid(1, first.token))
+
+    (kept,) = run_dir.glob("details/normal/*/attempt-1/artifacts/*/out")
+    assert kept.read_text() == "kept"
+    assert list(run_dir.glob("details/normal/*/attempt-1/retries/execution-*/result.json"))
+
+
+def test_the_snapshot_of_a_finished_agent_stays_for_whoever_took_over(tmp_path: Path) -> None:
+    run_dir = a_run(tmp_path)
+    view = begin(run_dir, token="a" * 8)
+    attempts.artifacts_directory(view)
+
+    attempts.write_snapshot(view, a_checkpoint(view))
+    evidence.keep_unfinished(view, view.token)
+    assert {path.name for path in view.directory.iterdir()} >= {"checkpoint.json", "artifacts"}
+    evidence.keep_unfinished(view, "b" * 8)
+    assert [path.name for path in (view.directory / "retries").iterdir()] == [
+        "execution-" + "b" * 8
+    ]

@@ -57,7 +57,19 @@ def test_a_slip_tells_what_runs_and_vanishes_with_it(tmp_path: Path) -> None:
         assert (slip.task_id, slip.attempt, slip.leg, slip.pid) == ("task-1", 2, 3, os.getpid())
         assert slip.lease.endswith(":lease:731:2")
         assert deadline is None
-    assert list(tmp_path.iterdir()) == []
+    assert list(slips.read_all(tmp_path)) == []
+
+
+def test_one_file_serves_one_execution_of_a_process_after_the_other(tmp_path: Path) -> None:
+    keeper = SlipKeeper(tmp_path, "worker@host")
+
+    with keeper.watch(an_execution("a-long-first-token")) as watch:
+        watch.until(7.5, "run_timeout")
+    with keeper.watch(an_execution("second")):
+        [(slip, deadline)] = slips.read_all(tmp_path)
+
+    assert (slip.token, deadline) == ("second", None)
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_a_deadline_is_written_over_at_every_phase(tmp_path: Path) -> None:
@@ -96,7 +108,7 @@ def test_a_request_to_stop_reaches_the_execution_that_it_names(
         keeper.read_stops()
         assert (one.stop.reason, other.stop.reason) == (reason, None)
         assert len(list(slips.read_all(tmp_path))) == 2
-    assert list(tmp_path.iterdir()) == []
+    assert list(slips.read_all(tmp_path)) == []
     assert keeper.request_stop("one", reason) is False
 
 
