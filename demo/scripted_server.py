@@ -182,16 +182,14 @@ class _Handler(BaseHTTPRequestHandler):
             return
         call = self.owner.begin(json.loads(raw), {k.lower(): v for k, v in self.headers.items()})
         try:
-            self._reply(self.owner.script.answer(call), call)
+            answer = self.owner.script.answer(call)
+            self.owner.stopping.wait(None if answer.stall else answer.delay_s)
         finally:
+            # Before the answer leaves: whoever has it may already be asking for the next.
             self.owner.end()
-
-    def _reply(self, answer: Answer, call: Call) -> None:
         if answer.stall:
-            self.owner.stopping.wait()
             self.close_connection = True
             return
-        self.owner.stopping.wait(answer.delay_s)
         self._send(answer.status, _payload(answer, call), answer.headers)
 
     def _send(
