@@ -62,6 +62,13 @@ class Reply:
         """True if there is neither text nor a tool call; reasoning alone is no answer."""
         return not self.content.strip() and not self.tool_calls
 
+    @property
+    def tokens(self) -> int | None:
+        """What the call used in all; None if the server did not say both sides."""
+        if self.prompt_tokens is None or self.completion_tokens is None:
+            return None
+        return self.prompt_tokens + self.completion_tokens
+
 
 class CallFailed(Exception):
     """One request failed; `client` decides whether there is another."""

@@ -9,12 +9,16 @@
 | any other status (400, 404, 422, a redirect); asked once | ERROR run `run_failed` |
 | an answer without text and tool calls | ERROR run `model_empty_output`, and the answer is kept |
 
+Where the request limits its calls, each one passes the endpoint's gate first: the wait there is not the
+agent's time, and a busy server (429, 503, 529) is left alone by everybody for as long as it asks.
+
 A rejected request is an ERROR because it may be this prompt's own doing (too long, for one); it
 leaves no answer behind, and a benchmark observes nothing where there is no answer.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -25,12 +29,15 @@ from agentcompass.errors import AttemptFailure, PermanentFailure
 from agentcompass.llm.backoff import delay_s
 from agentcompass.llm.base import CallFailed, CallPolicy, ChatRequest, Reply, Send
 from agentcompass.models.base import JsonObject
-from agentcompass.models.context import ModelEndpoint
+from agentcompass.models.context import CallGate, ModelEndpoint
 from agentcompass.models.request import ModelPrices
 
 _NAP_S: Final = 1.0
 """Longest uninterrupted sleep: an exception that ends this thread from outside arrives between
 two of them, not inside one."""
+_BUSY: Final = frozenset({429, 503, 529})
+_CHARACTERS_PER_TOKEN: Final = 4
+_ANSWER_KEYS: Final = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 
 
 @dataclass(slots=True)
@@ -42,6 +49,8 @@ class CallRecord:
     finished_at_s: float = 0.0
     model_retries: int = 0
     backoff_s: float = 0.0
+    slot_wait_s: float = 0.0
+    """At the endpoint's gate; the deadline has moved by as much."""
     llm_infer_ms: float | None = None
     """Of the request that was answered, without the waits before it."""
     reply: Reply | None = None
@@ -79,7 +88,7 @@ class ChatClient:
         try:
             record.reply = self._answered(endpoint, request, deadline_monotonic_s, record)
         except CallFailed as failure:
-            is_late = self._clock.monotonic() >= deadline_monotonic_s
+            is_late = self._clock.monotonic() >= deadline_monotonic_s + record.slot_wait_s
             raise _classified(failure, record, is_late=is_late) from failure
         finally:
             record.finished_at_s = self._clock.now()
@@ -98,19 +107,50 @@ class ChatClient:
         self, endpoint: ModelEndpoint, request: ChatRequest, deadline: float, record: CallRecord
     ) -> Reply:
         while True:
-            started = self._clock.monotonic()
-            left_s = deadline - started
-            if left_s <= 0:
-                raise CallFailed(
-                    "timeout", "the attempt's deadline passed before the model answered"
-                )
             try:
-                reply = self._send(endpoint, request, min(self._policy.request_timeout_s, left_s))
+                return self._asked_once(endpoint, request, deadline, record)
             except CallFailed as failure:
-                self._wait_after(failure, deadline, record)
-            else:
-                record.llm_infer_ms = (self._clock.monotonic() - started) * 1_000
-                return reply
+                self._wait_after(failure, deadline + record.slot_wait_s, record)
+
+    def _asked_once(
+        self, endpoint: ModelEndpoint, request: ChatRequest, deadline: float, record: CallRecord
+    ) -> Reply:
+        if endpoint.gate is None:
+            return self._sent(endpoint, request, deadline, record)
+        return self._sent_in_turn(endpoint.gate, endpoint, request, deadline, record)
+
+    def _sent_in_turn(
+        self,
+        gate: CallGate,
+        endpoint: ModelEndpoint,
+        request: ChatRequest,
+        deadline: float,
+        record: CallRecord,
+    ) -> Reply:
+        turn = gate.enter(expected_tokens(endpoint, request))
+        record.slot_wait_s += turn.waited_s
+        used: int | None = None
+        try:
+            reply = self._sent(endpoint, request, deadline + record.slot_wait_s, record)
+            used = reply.tokens
+        except CallFailed as failure:
+            if failure.status in _BUSY:
+                gate.slow_down(turn, failure.retry_after_s)
+            raise
+        finally:
+            gate.leave(turn, used)
+        return reply
+
+    def _sent(
+        self, endpoint: ModelEndpoint, request: ChatRequest, deadline: float, record: CallRecord
+    ) -> Reply:
+        started = self._clock.monotonic()
+        left_s = deadline - started
+        if left_s <= 0:
+            raise CallFailed("timeout", "the attempt's deadline passed before the model answered")
+        reply = self._send(endpoint, request, min(self._policy.request_timeout_s, left_s))
+        record.llm_infer_ms = (self._clock.monotonic() - started) * 1_000
+        return reply
 
     def _wait_after(self, failure: CallFailed, deadline: float, record: CallRecord) -> None:
         """Sleep until the next try, or raise the failure if there is to be none."""
@@ -174,3 +214,15 @@ def cost_usd(reply: Reply, prices: ModelPrices) -> float | None:
     )
     costs = [n * price / 1e6 for n, price in sides if n is not None and price is not None]
     return sum(costs) if len(costs) == len(sides) else None
+
+
+def expected_tokens(endpoint: ModelEndpoint, request: ChatRequest) -> int:
+    """Return a guess of what a call uses: its text, and the longest answer that it allows.
+
+    Only for limits per minute, which learn the true number from the answer.
+    """
+    params = endpoint.spec.params
+    longest = next((params[key] for key in _ANSWER_KEYS if key in params), 0)
+    answer = longest if isinstance(longest, int) else 0
+    asked = len(json.dumps([request.messages, request.tools])) // _CHARACTERS_PER_TOKEN
+    return asked + answer

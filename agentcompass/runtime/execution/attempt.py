@@ -141,7 +141,7 @@ class Attempt:
             attempt=own.attempt,
             token=own.token,
             make_work_dir=cache(partial(self.folder, name)),
-            deadline_monotonic_s=limit.until,
+            read_deadline=lambda: limit.until,
             logger=_MaskedLogger(_LOGGER, own, self.secrets),
             progress=_quiet(self.site.progress, self.secrets),
         )

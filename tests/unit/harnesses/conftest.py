@@ -17,13 +17,14 @@ def a_context(tmp_path: Path) -> Callable[..., AttemptContext]:
     ) -> AttemptContext:
         work_dir = tmp_path / "scratch"
         work_dir.mkdir(exist_ok=True)
+        deadline_s = time.monotonic() + seconds
         return AttemptContext(
             run_id="run-1",
             task_id=task_id,
             attempt=attempt,
             token="t" * 32,
             make_work_dir=lambda: work_dir,
-            deadline_monotonic_s=time.monotonic() + seconds,
+            read_deadline=lambda: deadline_s,
             logger=logging.getLogger("tests"),
             progress=lambda _: None,
         )
