@@ -19,7 +19,9 @@ from packaging.requirements import Requirement
 
 from agentcompass.models.result import RunResult
 from agentcompass.models.task import PreparedTask
+from agentcompass.models.trajectory import AssistantContent, Step, Trajectory
 from agentcompass.store import check
+from tests.builders import a_result
 from workers.settings import Clocks, celery_settings
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -68,6 +70,28 @@ def test_the_benchmark_of_the_contributors_guide_works() -> None:
     )
 
     assert result.metrics == {"correct": True}
+
+
+def test_the_analyzer_of_the_guide_works() -> None:
+    namespace: dict[str, type] = {}
+    exec(blocks(ROOT / "docs" / "analysis.md", "python")[0], namespace)
+    analyzer = namespace["Apologies"](None)
+    step = Step(step_id=1, assistant_content=AssistantContent(content="Sorry, sorry."))
+    attempt = a_result().model_copy(update={"trajectory": Trajectory(steps=(step,))})
+
+    assert analyzer.summarize([analyzer.analyze(attempt), analyzer.analyze(a_result())]) == {
+        "most": 2
+    }
+
+
+def test_every_analyzer_is_in_the_table_with_its_parameters() -> None:
+    page = (ROOT / "docs" / "analysis.md").read_text(encoding="utf-8")
+    for name, target in PROJECT["project"]["entry-points"]["agentcompass.analyzers"].items():
+        module, _, attribute = target.partition(":")
+        fields = getattr(importlib.import_module(module), attribute).Params.model_fields
+        row = next(line for line in page.splitlines() if line.startswith(f"| `{name}`"))
+
+        assert re.findall(r"`(\w+)`", row)[1:] == list(fields)
 
 
 def test_the_table_of_settings_is_the_configuration() -> None:

@@ -14,7 +14,7 @@ ParamsT = TypeVar("ParamsT", bound=BaseModel)
 
 
 class Analyzer(Generic[ParamsT]):
-    """Looks at finished attempts; what goes wrong in it is a WARNING of phase evaluate."""
+    """Looks at finished attempts; what goes wrong in it is a WARNING, never the run's failure."""
 
     id: ClassVar[str]
     Params: ClassVar[type[BaseModel]] = NoParams
@@ -23,9 +23,18 @@ class Analyzer(Generic[ParamsT]):
         self.params = params
 
     def analyze(self, attempt: AttemptResult) -> JsonObject | Awaitable[JsonObject]:
-        """Return what goes under `result.analysis_result[id]`."""
+        """Return what goes under `result.analysis_result[id]`.
+
+        Args:
+            attempt: the record as it is about to be published, verdict and trajectory included.
+        """
         raise NotImplementedError
 
-    def summarize(self, results: Iterable[JsonObject]) -> JsonObject:
-        """Return what goes under this id in `analysis_summary.json`."""
-        raise NotImplementedError
+    def summarize(self, results: Iterable[JsonObject]) -> JsonObject | Awaitable[JsonObject]:
+        """Return what goes under this id in `analysis_summary.json`; empty if there is none.
+
+        Args:
+            results: what `analyze` returned, of all attempts that have it, in the run's order. Can
+                be iterated once; holds no more than one at a time.
+        """
+        return {}

@@ -26,6 +26,7 @@ _PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "api_key_env": ("model", "api_key", "env"),
     "k": ("execution", "attempts", "k"),
     "strategy": ("execution", "attempts", "strategy"),
+    "analyzers": ("execution", "analyzers"),
     "limit": ("selection", "limit"),
     "task_ids": ("selection", "task_ids"),
     "run_name": ("output", "run_name"),
@@ -71,6 +72,13 @@ def _identity(*, is_hidden: bool) -> Sequence[Option]:
         option("--api-key-env", metavar="NAME", help="Variable that holds the model's key."),
         option("-k", "k", type=int, help="Attempts per task."),
         option("--strategy", metavar="ID", help="avg: run all k; pass: until the first success."),
+        option(
+            "--analyzer",
+            "analyzers",
+            metavar="ID",
+            multiple=True,
+            help="Let this one look at every attempt, see `list analyzers`. Repeatable.",
+        ),
         option("--limit", type=int, help="Only the first so many of the selected tasks."),
         option("--task-id", "task_ids", metavar="ID", multiple=True, help="Only this; repeatable."),
         option(

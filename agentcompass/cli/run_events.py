@@ -72,6 +72,7 @@ def show(reported: Reported, *, as_json: bool, name: str = "") -> None:
             "state": reported.state,
             "exit_code": reported.exit_code,
             "report": plain(reported.report),
+            **({"analysis": plain(reported.analysis)} if reported.analysis is not None else {}),
         }
     )
 

@@ -7,7 +7,7 @@ and never touched.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -16,10 +16,14 @@ from agentcompass.errors import RunIncomplete
 from agentcompass.metrics.highlights import HighlightsTally
 from agentcompass.metrics.report import PartialNote, ReportBuilder
 from agentcompass.metrics.seal import sealed as with_seal
+from agentcompass.metrics.text.analysis_part import render_analysis_terminal
 from agentcompass.metrics.text.summary import SummaryContext, render_terminal
 from agentcompass.metrics.validate import validate_report
+from agentcompass.models.analysis import AnalysisSummary
 from agentcompass.models.metric import MetricReport
+from agentcompass.models.request import ComponentSpec
 from agentcompass.models.run_info import RunInfo
+from agentcompass.runtime.analysis import AnalysisTally, Analyzers
 from agentcompass.runtime.finalize import Incomplete, Wanted, finalize, state_of
 from agentcompass.runtime.reduce import Reduction, reduce, take_in
 from agentcompass.store import report as files
@@ -30,6 +34,8 @@ from agentcompass.store.report import Override
 COMPLETE: Final = 0
 WITH_ERRORS: Final = 1
 INCOMPLETE: Final = 3
+_UNKNOWN: Final = "0" * 64
+"""Nobody has taken a digest of another writer's results, and nothing is written that would need it."""
 _GUESSED: Final = "The run has no frozen task list: its tasks are what it planned and what it left."
 
 
@@ -45,6 +51,8 @@ class Reported:
     text: str
     """For a terminal."""
     is_over: bool
+    analysis: AnalysisSummary | None = None
+    """What analyzers say, if somebody asked for some just now; part of the text."""
 
     @property
     def exit_code(self) -> int:
@@ -60,6 +68,7 @@ def report(
     run_dir: Path,
     *,
     override: Override | None = None,
+    analyzers: Sequence[ComponentSpec] = (),
     trusted_roots: Sequence[Path] | None = None,
 ) -> Reported:
     """Compute the report of any run again from its results and, if the run is ours, write it.
@@ -67,6 +76,8 @@ def report(
     Args:
         override: another cross-task formula; without it the run's own, also where the present report
             was made by another one.
+        analyzers: look at every attempt now, its trajectory included; the run's own ones have done
+            so and are only summarized again.
         trusted_roots: as for `components.load`.
 
     Raises:
@@ -78,14 +89,17 @@ def report(
         AggregationFailed, ReportInvalid: the run's own aggregation raised, or breaks a rule.
     """
     if is_foreign(run_dir):
-        return _of_foreign(open_foreign(run_dir), override)
+        run = open_foreign(run_dir)
+        return _of_foreign(run, override, Analyzers((), analyzers, trusted_roots))
     info = sealed.load_sealed(run_dir)
     own = Override(info.aggregation, info.category_hierarchy)
-    wanted = Wanted(settled(override, own), is_anew=True, may_be_partial=True)
+    formula = settled(override, own)
+    wanted = Wanted(formula, is_anew=True, may_be_partial=True, analyzers=analyzers)
     done = finalize(run_dir, trusted_roots=trusted_roots, wanted=wanted)
     if isinstance(done, Incomplete):
         raise _incomplete(run_dir, done)
-    return _reported(run_dir, done.info, done.report, done.context)
+    made = _reported(run_dir, done.info, done.report, done.context)
+    return _with_analysis(made, done.analysis) if analyzers else made
 
 
 def complete(run_dir: Path) -> None:
@@ -134,7 +148,14 @@ def _reported(
     return Reported(run_dir, info.run_id, info.status, made, text, is_over)
 
 
-def _of_foreign(run: ForeignRun, override: Override | None) -> Reported:
+def _with_analysis(made: Reported, analysis: AnalysisSummary | None) -> Reported:
+    if analysis is None:
+        return made
+    text = f"{made.text}\n{render_analysis_terminal(analysis)}"
+    return replace(made, text=text, analysis=analysis)
+
+
+def _of_foreign(run: ForeignRun, override: Override | None, analyzers: Analyzers) -> Reported:
     own = Override(run.aggregation)
     chosen = settled(override or own, own) or own
     builder = ReportBuilder(
@@ -144,7 +165,9 @@ def _of_foreign(run: ForeignRun, override: Override | None) -> Reported:
         category_hierarchy=chosen.category_hierarchy,
     )
     tally = HighlightsTally(builder.reducer)
-    missing = take_in(foreign_heads(run), builder, tally, run.run_dir)
+    with AnalysisTally(analyzers) as voices:
+        missing = take_in(foreign_heads(run), builder, tally, run.run_dir, voices)
+        analysis = voices.summary(run.run_id, _UNKNOWN)
     status = run.status or "unknown"
     made = builder.report(PartialNote(status=status, missing=missing) if missing else None)
     made = with_seal(made)
@@ -155,8 +178,9 @@ def _of_foreign(run: ForeignRun, override: Override | None) -> Reported:
         benchmark=run.benchmark_id,
         harness=run.harness_id,
         model=run.model_id,
-        notes=(_GUESSED,),
+        notes=(_GUESSED, *(analysis.problems if analysis is not None else ())),
         highlights=tally.highlights(),
     )
     text = render_terminal(made, context)
-    return Reported(run.run_dir, run.run_id, status, made, text, is_over=not missing)
+    reported = Reported(run.run_dir, run.run_id, status, made, text, is_over=not missing)
+    return _with_analysis(reported, analysis)

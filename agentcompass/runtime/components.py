@@ -61,7 +61,16 @@ BUILT_IN: Final[Mapping[Kind, Mapping[str, str]]] = {
         "docker": "agentcompass.environments.docker.environment:Docker",
         "host_process": "agentcompass.environments.host_process:HostProcess",
     },
-    "analyzer": {},
+    "analyzer": {
+        "empty_output": "agentcompass.analyzers.empty_output:EmptyOutput",
+        "exceptions": "agentcompass.analyzers.exceptions:Exceptions",
+        "latency": "agentcompass.analyzers.latency:Latencies",
+        "repetition": "agentcompass.analyzers.repetition:Repetition",
+        "time_cost": "agentcompass.analyzers.time_cost:TimeCosts",
+        "tokens": "agentcompass.analyzers.tokens:Tokens",
+        "tool_use": "agentcompass.analyzers.tool_use:ToolUse",
+        "truncation": "agentcompass.analyzers.truncation:Truncation",
+    },
     "recipe": {},
 }
 _BASES: Final[Mapping[Kind, type]] = {

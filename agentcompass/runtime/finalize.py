@@ -18,12 +18,16 @@ from typing import Final
 
 from agentcompass.errors import StoreError
 from agentcompass.metrics.report import PartialNote
+from agentcompass.metrics.text.analysis_part import render_analysis
 from agentcompass.metrics.text.summary import SummaryContext, render_summary
 from agentcompass.metrics.validate import ReportInvalid
+from agentcompass.models.analysis import AnalysisSummary
 from agentcompass.models.metric import MetricReport
+from agentcompass.models.request import ComponentSpec
 from agentcompass.models.run_info import RunInfo
 from agentcompass.runtime.reduce import Reduced, Reduction, reduce
 from agentcompass.store import control, filing, names, report, run_info, scan, sealed, tasks
+from agentcompass.store.analysis import load_analysis, write_analysis
 from agentcompass.store.legs import Legs
 from agentcompass.store.report import Override
 from agentcompass.store.scan import Coverage, RunScan
@@ -52,6 +56,8 @@ class Finalized:
     context: SummaryContext
     """What its summary says besides."""
     info: RunInfo
+    analysis: AnalysisSummary | None = None
+    """What analyzers say; None if there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,8 @@ class Wanted:
     """Compute it even if it is there and covers these very results."""
     may_be_partial: bool = False
     """Report on what there is, whatever is missing."""
+    analyzers: Sequence[ComponentSpec] = ()
+    """Analyzers that look at the attempts now, beside the run's own."""
 
 
 JUST_COMPLETE: Final = Wanted()
@@ -97,14 +105,24 @@ def finalize(
         if count and legs.state != "cancelled" and not wanted.may_be_partial:
             return Incomplete(tuple(islice(_names(run_dir, info, found), _SHOWN)), count)
         partial = PartialNote(status=state_of(legs), missing=count) if count else None
-        what = Reduction(run_dir, info, legs, wanted.override, partial, trusted_roots)
         digest = scan.results_digest(found)
+        what = Reduction(
+            run_dir=run_dir,
+            info=info,
+            legs=legs,
+            override=wanted.override,
+            partial=partial,
+            trusted_roots=trusted_roots,
+            results_sha256=digest,
+            asked_for=wanted.analyzers,
+        )
         made = None if wanted.is_anew else _present(what, digest)
         made = made or _written(what, digest)
         again = _again(run_dir, found, is_complete=not count)
         is_settled = again is found or scan.results_digest(again) == digest
         if is_settled or round_number == _ROUNDS:
-            return Finalized(made.report, made.context, run_info.refresh(run_dir, again))
+            info = run_info.refresh(run_dir, again)
+            return Finalized(made.report, made.context, info, made.analysis)
     raise AssertionError("the last round returns")
 
 
@@ -163,7 +181,10 @@ def _present(what: Reduction, digest: str) -> Reduced | None:
     is_partial = made is not None and "partial" in made.extra
     if made is None or context is None or is_partial != (what.partial is not None):
         return None
-    return Reduced(made, context)
+    said = load_analysis(what.run_dir) if what.analyzers else None
+    if what.analyzers and (said is None or said.results_sha256 != digest):
+        return None
+    return Reduced(made, context, said)
 
 
 def _written(what: Reduction, digest: str) -> Reduced:
@@ -174,6 +195,8 @@ def _written(what: Reduction, digest: str) -> Reduced:
     run_dir, info = what.run_dir, what.info
     coverage = Coverage(digest, info.sealed_at or info.started_at)
     made = reduce(what, scan.heads(run_dir, info, what.legs, coverage=coverage))
+    text = render_analysis(made.analysis) if made.analysis is not None else ""
+    write_analysis(run_dir, made.analysis, text)
     report.write_report(
         run_dir,
         made.report,

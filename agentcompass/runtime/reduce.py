@@ -6,9 +6,8 @@ returns is held against every rule.
 
 from __future__ import annotations
 
-import inspect
 import os
-from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,10 +19,14 @@ from agentcompass.metrics.seal import sealed
 from agentcompass.metrics.text import words
 from agentcompass.metrics.text.summary import SummaryContext
 from agentcompass.metrics.validate import validate_report
+from agentcompass.models.analysis import AnalysisSummary
 from agentcompass.models.issue import MESSAGE_LIMIT
 from agentcompass.models.metric import MetricReport
+from agentcompass.models.request import ComponentSpec
 from agentcompass.models.run_info import RunInfo
 from agentcompass.runtime import components
+from agentcompass.runtime.analysis import AnalysisTally, Analyzers
+from agentcompass.runtime.calling.awaited import awaited
 from agentcompass.runtime.values.live import masked
 from agentcompass.runtime.values.references import as_far_as_known
 from agentcompass.store import evidence, layout, scan
@@ -47,7 +50,20 @@ class Reduction:
     """Another cross-task formula than the frozen one."""
     partial: PartialNote | None = None
     trusted_roots: Sequence[Path] | None = None
-    """As for `components.load`; only a benchmark that aggregates by itself is loaded at all."""
+    """As for `components.load`; only a benchmark that aggregates by itself is loaded at all, and
+    analyzers."""
+    results_sha256: str = ""
+    """Of the results that are reduced, for the record of what analyzers say of them."""
+    asked_for: Sequence[ComponentSpec] = ()
+    """Analyzers that look at the attempts now, beside the run's own."""
+
+    @property
+    def analyzers(self) -> Analyzers:
+        """All that are to say something; nobody without a digest to record."""
+        if not self.results_sha256:
+            return Analyzers()
+        own = self.info.request.execution.analyzers
+        return Analyzers(own, self.asked_for, self.trusted_roots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +72,8 @@ class Reduced:
 
     report: MetricReport
     context: SummaryContext
+    analysis: AnalysisSummary | None = None
+    """What analyzers say; None if there are none."""
 
 
 class AggregationFailed(AgentCompassError):
@@ -93,17 +111,23 @@ def reduce(what: Reduction, found: Iterable[TaskHeads]) -> Reduced:
         category_hierarchy=chosen.category_hierarchy,
     )
     tally = HighlightsTally(builder.reducer)
-    take_in(found, builder, tally, what.run_dir)
+    with AnalysisTally(what.analyzers) as voices:
+        take_in(found, builder, tally, what.run_dir, voices)
+        analysis = voices.summary(info.run_id, what.results_sha256)
     made = builder.report(what.partial)
     if info.custom_aggregation:
         made = _by_own_formula(what, made)
     made = sealed(made)
     validate_report(made, expected_of(info, what.override))
-    return Reduced(made, _context(what, made, tally))
+    return Reduced(made, _context(what, made, tally, analysis), analysis)
 
 
 def take_in(
-    found: Iterable[TaskHeads], builder: ReportBuilder, tally: HighlightsTally, run_dir: Path
+    found: Iterable[TaskHeads],
+    builder: ReportBuilder,
+    tally: HighlightsTally,
+    run_dir: Path,
+    voices: AnalysisTally,
 ) -> int:
     """Read every task once, for the report and for what a summary says besides.
 
@@ -119,6 +143,7 @@ def take_in(
             for number, head in enumerate(task.heads, start=1)
         ]
         tally.see(outcomes, builder.add(outcomes), executions, (task.directory or "")[below:])
+        voices.see(task)
         missing += task.heads.count(None)
     return missing
 
@@ -133,7 +158,9 @@ def _execution(head: ResultHead | None, task_dir: str | None, number: int) -> Ex
     )
 
 
-def _context(what: Reduction, made: MetricReport, tally: HighlightsTally) -> SummaryContext:
+def _context(
+    what: Reduction, made: MetricReport, tally: HighlightsTally, analysis: AnalysisSummary | None
+) -> SummaryContext:
     """Return what `summary.md` says beside the numbers: equal for whoever writes it."""
     request = what.info.request
     done = "failed" if made.evaluation_failed else "completed"
@@ -144,9 +171,16 @@ def _context(what: Reduction, made: MetricReport, tally: HighlightsTally) -> Sum
         harness=request.harness.id,
         environment=request.environment.id,
         model=request.model.id,
-        notes=tuple(_notes(what)),
+        notes=(*_notes(what), *notes_of(analysis)),
         highlights=tally.highlights(),
     )
+
+
+def notes_of(analysis: AnalysisSummary | None) -> Iterator[str]:
+    """Yield what a summary says of what analyzers said."""
+    if analysis is not None:
+        yield f"What {words.plural(len(analysis.analyzers), 'analyzer')} saw: {layout.ANALYSIS_SUMMARY}."
+        yield from analysis.problems
 
 
 def _notes(what: Reduction) -> Iterator[str]:
@@ -177,7 +211,7 @@ def _by_own_formula(what: Reduction, made: MetricReport) -> MetricReport:
         ) from error
     details = scan.details(what.run_dir, what.info, what.legs)
     try:
-        found: object = _awaited(benchmark.aggregate_metrics(details, made))
+        found: object = awaited(benchmark.aggregate_metrics(details, made))
     except AgentCompassError:
         raise
     except Exception as error:  # a plug-in may raise anything
@@ -188,16 +222,3 @@ def _by_own_formula(what: Reduction, made: MetricReport) -> MetricReport:
     theirs = {name: value for name, value in found.extra.items() if name not in _NOTES}
     ours = {name: made.extra[name] for name in _NOTES if name in made.extra}
     return found.model_copy(update={"extra": {**theirs, **ours}})
-
-
-def _awaited(value: object) -> object:
-    """Return what a method gave that may be `def` or `async def`."""
-    if not inspect.isawaitable(value):
-        return value
-    import asyncio  # a report that awaits nothing does without
-
-    return asyncio.run(_await(value))
-
-
-async def _await(value: Awaitable[object]) -> object:
-    return await value

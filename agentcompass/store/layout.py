@@ -25,6 +25,8 @@ COVERED: Final = ".covered.json"
 """Which results `metrics.json` covers; see `store.report`."""
 CONTEXT: Final = ".summary.json"
 """What the summary says beside the numbers; see `store.report`."""
+ANALYSIS: Final = "analysis_summary.json"
+ANALYSIS_SUMMARY: Final = "analysis_summary.md"
 PLANNING_LOCK: Final = ".planning"
 
 TASK: Final = "task.json"

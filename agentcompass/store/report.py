@@ -91,12 +91,12 @@ def write_report(
         ),
     )
     covered = Covered(metrics_sha256=digest, metric_artifacts=artifacts)
-    _replace_if_other(run_dir / layout.METRICS, metrics)
-    _replace_if_other(run_dir / layout.SUMMARY, summary_md.encode())
+    replace_if_other(run_dir / layout.METRICS, metrics)
+    replace_if_other(run_dir / layout.SUMMARY, summary_md.encode())
     if context is not None:
         beside = Context(metrics_sha256=digest, context=context)
-        _replace_if_other(run_dir / layout.CONTEXT, records.compact(beside))
-    _replace_if_other(run_dir / layout.COVERED, records.compact(covered))
+        replace_if_other(run_dir / layout.CONTEXT, records.compact(beside))
+    replace_if_other(run_dir / layout.COVERED, records.compact(covered))
     return artifacts
 
 
@@ -189,7 +189,8 @@ def _as_asked_for(run_dir: Path, metrics: bytes, expected: Expected | None) -> E
     )
 
 
-def _replace_if_other(path: Path, data: bytes) -> None:
+def replace_if_other(path: Path, data: bytes) -> None:
+    """Replace a file that anybody can make again, unless it holds these bytes."""
     try:
         if disk.read(path) == data:
             return

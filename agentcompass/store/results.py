@@ -8,7 +8,8 @@ does not end in `END` is not whole.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
@@ -52,6 +53,8 @@ class ResultHead:
     """As the harness reported it; anything."""
     reused_from: str = ""
     """The run that paid for it; "" if it is this one."""
+    analysis_result: Mapping[str, object] = field(default_factory=dict)
+    """What the run's analyzers said, by their ids."""
 
     @property
     def is_terminal(self) -> bool:
@@ -100,6 +103,7 @@ class _Head(_Lenient):
     status: AttemptStatus
     metrics: dict[str, Observation]
     issues: tuple[Issue, ...]
+    analysis_result: dict[str, object] = {}
     meta: _Meta
     retry_count: int
     reused_from: str = ""
@@ -178,6 +182,7 @@ def load_outcome(path: str | Path) -> ResultHead:
         finished_at=parsed.finished_at,
         telemetry=parsed.meta.harness.telemetry,
         reused_from=parsed.reused_from,
+        analysis_result=parsed.analysis_result,
     )
 
 
@@ -198,6 +203,7 @@ def head_of(result: AttemptResult) -> ResultHead:
         finished_at=result.finished_at,
         telemetry=result.meta.harness.get("telemetry"),
         reused_from=result.reused_from,
+        analysis_result=result.analysis_result,
     )
 
 

@@ -230,7 +230,7 @@ def _sealed(
         harness=plan.harness,
         environment=plan.environment,
         model=plan.model,
-        execution=ExecutionSettings(attempts=attempt_plan),
+        execution=ExecutionSettings(attempts=attempt_plan, analyzers=plan.analyzers),
     )
     info = RunInfo(run_id=run_dir.name, started_at=T0, request=request)
     run_info.write_reserved(run_dir, info)

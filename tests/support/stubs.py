@@ -295,7 +295,7 @@ ENVIRONMENT_ERRORS = {
 
 
 class StubAnalyzer(Analyzer[StubParams]):
-    """Counts characters; `script` `{"*": "raise"}` lets it fail."""
+    """Counts characters; `script` lets it fail at every attempt (`*`) or in its summary."""
 
     id: ClassVar[str] = "stub"
     Params = StubParams
@@ -304,3 +304,8 @@ class StubAnalyzer(Analyzer[StubParams]):
         if self.params.script.get("*") == "raise":
             raise ValueError("analyzer broke")
         return {"characters": len(str(attempt.final_answer))}
+
+    async def summarize(self, results: Iterable[JsonObject]) -> JsonObject:
+        if self.params.script.get("summary") == "raise":
+            raise ValueError("the summary broke")
+        return {"characters": [each["characters"] for each in results], "mean": float("nan")}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from agentcompass.coordinator.asking import BROKER_VARIABLE
+from agentcompass.coordinator.asking.analyzers import ANALYZER, analyzers_of, with_settings
 from agentcompass.coordinator.asking.literals import (
     Separated,
     refuse_literals,
@@ -20,6 +20,7 @@ from agentcompass.coordinator.asking.literals import (
 )
 from agentcompass.coordinator.asking.request_file import read_request_file
 from agentcompass.coordinator.asking.validation import request_of
+from agentcompass.coordinator.asking.values import json_or_text
 from agentcompass.errors import UsageError
 from agentcompass.metrics.per_task.strategies import STRATEGIES
 from agentcompass.models.base import JsonObject
@@ -104,8 +105,11 @@ def gather(
         UsageError: the file or a parameter cannot be read.
     """
     content = read_request_file(file) if file else {}
-    for layer in (flags, *map(parse_param, params)):
+    every = list(params)
+    others = (text for text in every if not text.startswith(ANALYZER))
+    for layer in (flags, *map(parse_param, others)):
         content = merged(expanded(content), expanded(layer))
+    content = with_settings(content, (text for text in every if text.startswith(ANALYZER)))
     where = f"{file} and the command line" if file else "the command line"
     results_dir, broker = (place_of(content, name, where, environ) for name in _PLACES)
     return Gathered(
@@ -126,7 +130,7 @@ def parse_param(text: str) -> JsonObject:
             where="--param",
             hint=f"write component.key=value, where component is one of {', '.join(COMPONENTS)}",
         )
-    layer: JsonValue = _json_or_text(written)
+    layer: JsonValue = json_or_text(written)
     for key in reversed(("params", *keys)):
         layer = {key: layer}
     return {component: layer}
@@ -140,6 +144,10 @@ def expanded(content: JsonObject) -> JsonObject:
     }
     if isinstance(spelled.get("reuse"), bool):
         spelled["reuse"] = {} if spelled["reuse"] else None
+    execution = spelled.get("execution")
+    analyzers = execution.get("analyzers") if isinstance(execution, dict) else None
+    if isinstance(execution, dict) and isinstance(analyzers, list):
+        spelled["execution"] = {**execution, "analyzers": analyzers_of(analyzers)}
     return spelled
 
 
@@ -170,18 +178,6 @@ def anywhere(content: JsonObject, base: Path) -> JsonObject:
     if isinstance(execution, dict) and isinstance(analyzers, list):
         fields["execution"] = {**execution, "analyzers": [own(each) for each in analyzers]}
     return fields
-
-
-def _json_or_text(written: str) -> JsonValue:
-    try:
-        value: JsonValue = json.loads(written, parse_constant=_no_constant)
-    except ValueError:
-        return written
-    return value
-
-
-def _no_constant(name: str) -> JsonValue:
-    raise ValueError(f"{name} is not JSON")
 
 
 def place_of(content: JsonObject, name: str, where: str, environ: Mapping[str, str]) -> str | None:

@@ -27,6 +27,7 @@ FLAGS: Final[Mapping[str, str]] = {
     "execution.attempts.strategy": "--strategy",
     "execution.run_timeout_s": "--timeout",
     "execution.max_retries": "--max-retries",
+    "execution.analyzers": "--analyzer",
     "selection.limit": "--limit",
     "selection.task_ids": "--task-id",
     "output.run_name": "--run-name",

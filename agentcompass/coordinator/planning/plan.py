@@ -216,8 +216,7 @@ def _benchmark(request: Request, trusted_roots: Sequence[Path] | None) -> Benchm
     _load("environment", request.environment, Environment, trusted_roots)
     if request.evaluation_environment is not None:
         _load("environment", request.evaluation_environment, Environment, trusted_roots)
-    for analyzer in request.execution.analyzers:
-        _load("analyzer", analyzer, Analyzer, trusted_roots)
+    _load_analyzers(request, trusted_roots)
     brings_its_own = isinstance(benchmark, HarnessFreeBenchmark)
     if brings_its_own and request.harness.id != NO_HARNESS:
         raise UsageError(
@@ -232,6 +231,19 @@ def _benchmark(request: Request, trusted_roots: Sequence[Path] | None) -> Benchm
             hint="name one, such as --harness openai_chat (see `agentcompass list harnesses`)",
         )
     return benchmark
+
+
+def _load_analyzers(request: Request, trusted_roots: Sequence[Path] | None) -> None:
+    seen = set[str]()
+    for spec in request.execution.analyzers:
+        own = _load("analyzer", spec, Analyzer, trusted_roots).id
+        if own in seen:
+            raise UsageError(
+                f"analyzer {own!r} is asked for twice",
+                where="--analyzer",
+                hint="what it says of an attempt has one place, under its id",
+            )
+        seen.add(own)
 
 
 def _load(

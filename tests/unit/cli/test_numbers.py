@@ -15,6 +15,7 @@ from tests.support.measured import a_measured_run, finalized
 from tests.support.metrics import ERROR, RIGHT, WRONG
 from tests.unit.cli.conftest import Shell
 
+STUB = "tests.support.stubs:StubAnalyzer"
 CATEGORIES = {"a": "x", "b": "x", "c": "y"}
 TREE = '{"type": "weighted", "weights": {"x": 3, "y": 1}, "children": ["x", "y"]}'
 
@@ -33,6 +34,39 @@ def second(tmp_path: Path) -> Path:
     """The same tasks with other ends."""
     outcomes = {"a": (RIGHT,), "b": (WRONG,), "c": (ERROR,)}
     return a_measured_run(tmp_path, outcomes, categories=CATEGORIES, run_id="second")
+
+
+class TestAnalyzers:
+    def test_report_lets_them_look_at_a_finished_run(self, shell: Shell, first: Path) -> None:
+        assert shell("report", str(first), "--analyzer", "tokens", "--analyzer", STUB) == 0
+
+        assert "stub" in "\n".join(shell.lines)
+        assert (first / "analysis_summary.md").exists()
+
+    def test_their_words_are_part_of_the_object_that_programs_read(
+        self, shell: Shell, first: Path
+    ) -> None:
+        setting = "analyzer.repetition.loop_length=5"
+        shell("report", str(first), "--analyzer", "repetition", "--param", setting, "--json")
+
+        (said,) = shell.objects()
+        written = json.loads((first / "analysis_summary.json").read_bytes())
+        assert said["analysis"] == written
+        assert written["analyzers"]["repetition"]["params"] == {"loop_length": 5}
+
+    @pytest.mark.parametrize(
+        ("options", "why"),
+        [
+            (("--analyzer", "tokenz"), "did you mean 'tokens'"),
+            (("--analyzer", "tokens", "--param", "analyzer.tokens.x=1"), "refused"),
+            (("--param", "benchmark.x=1"), "takes no parameter"),
+        ],
+    )
+    def test_wrong_use_is_refused(
+        self, shell: Shell, first: Path, options: tuple[str, ...], why: str
+    ) -> None:
+        assert shell("report", str(first), *options) == 2
+        assert why in shell.err
 
 
 class TestReport:

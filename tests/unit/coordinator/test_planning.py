@@ -109,6 +109,10 @@ class TestRecipes:
 
 
 class TestRefusals:
+    def test_an_analyzer_asked_for_twice_is_refused(self) -> None:
+        with pytest.raises(UsageError, match="'tokens' is asked for twice"):
+            planned(layer(execution={"analyzers": [{"id": "tokens"}, {"id": "tokens"}]}))
+
     @pytest.mark.parametrize("kind", ["benchmark", "harness", "environment"])
     def test_an_unknown_component_names_the_known_ones(self, kind: str) -> None:
         with pytest.raises(UnknownComponent, match=f"unknown {kind} 'nope'"):

@@ -12,6 +12,7 @@ from agentcompass.coordinator.control import cancel, refs_of
 from agentcompass.coordinator.report import complete, read, report
 from agentcompass.coordinator.status import status
 from agentcompass.errors import RunIncomplete, RunNotSealed, UsageError
+from agentcompass.models.request import ComponentSpec
 from agentcompass.store import attempts, sealed
 from agentcompass.store.report import Override
 from tests.builders import T0, a_result, an_issue
@@ -124,6 +125,17 @@ class TestOtherWriters:
         assert (counts.total, counts.evaluated, counts.error) == (3, 1, 1)
         assert (got.is_over, got.exit_code) == (False, 3)
         assert "no frozen task list" in got.text
+
+    def test_analyzers_look_at_their_attempts_and_nothing_is_written(self, theirs: Path) -> None:
+        before = sorted(theirs.rglob("*"))
+
+        got = report(theirs, analyzers=[ComponentSpec(id="tokens")])
+
+        assert got.analysis is not None
+        tokens = got.analysis.analyzers["tokens"]
+        assert (tokens.attempts, got.analysis.missing) == (2, 1)
+        assert "tokens" in got.text
+        assert sorted(theirs.rglob("*")) == before
 
     def test_their_report_can_be_by_another_formula_and_is_written_nowhere(
         self, theirs: Path

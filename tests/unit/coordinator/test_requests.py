@@ -257,3 +257,39 @@ class TestSecrets:
         flags: JsonObject = {"benchmark": {"id": "bench", "params": {"env": "prod"}}}
 
         assert asked(flags).request.benchmark.params == {"env": "prod"}
+
+
+class TestAnalyzers:
+    def test_an_id_alone_is_one_without_settings(self, tmp_path: Path) -> None:
+        file = tmp_path / "r.yaml"
+        file.write_text("benchmark: b\nexecution: {analyzers: [tokens, {id: x, params: {a: 1}}]}\n")
+
+        found = asked({}, file=file).request.execution.analyzers
+
+        assert [(each.id, each.params) for each in found] == [("tokens", {}), ("x", {"a": 1})]
+
+    def test_settings_are_given_to_the_one_that_they_name(self) -> None:
+        flags: JsonObject = {**BENCH, "execution": {"analyzers": ["pkg.mod:A", "tokens"]}}
+
+        params = ("analyzer.pkg.mod:A.depth=3", "analyzer.tokens.name=x")
+        found = asked(flags, *params).request.execution.analyzers
+
+        assert [each.params for each in found] == [{"depth": 3}, {"name": "x"}]
+
+    @pytest.mark.parametrize("param", ["analyzer.other.x=1", "analyzer.tokens=1", "analyzer.=1"])
+    def test_settings_of_nobody_are_refused(self, param: str) -> None:
+        flags: JsonObject = {**BENCH, "execution": {"analyzers": ["tokens"]}}
+
+        with pytest.raises(UsageError, match="no analyzer is asked for"):
+            asked(flags, param)
+
+    @pytest.mark.parametrize("param", ["analyzer.tokens.x", "analyzer.tokens.=1"])
+    def test_settings_that_cannot_be_read_are_refused(self, param: str) -> None:
+        flags: JsonObject = {**BENCH, "execution": {"analyzers": ["tokens"]}}
+
+        with pytest.raises(UsageError, match="cannot read the parameter"):
+            asked(flags, param)
+
+    def test_settings_without_any_analyzer_are_refused(self) -> None:
+        with pytest.raises(UsageError, match="asked for: none"):
+            asked(BENCH, "analyzer.tokens.x=1")
