@@ -1,8 +1,8 @@
-"""A scripted stand-in for a model: an OpenAI-compatible server whose answers are written down.
+"""A scripted stand-in for a model: a server whose answers are written down.
 
-It speaks `/v1/chat/completions` (without streaming) and `/v1/models` over real HTTP, keeps
-connections alive, counts what it sees, and asks a `Script` for every answer. On its own it plays
-HumanEval with the reference solutions:
+It speaks `/v1/chat/completions`, `/v1/responses` and `/v1/messages` (without streaming) and
+`/v1/models` over real HTTP, keeps connections alive, counts what it sees, and asks a `Script` for
+every answer. On its own it plays HumanEval with the reference solutions:
 
     python -m demo.scripted_server --solved 100 --late 32
 
@@ -16,7 +16,6 @@ import argparse
 import json
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,37 +24,18 @@ from types import MappingProxyType, TracebackType
 from typing import Protocol, Self, cast
 
 from agentcompass.benchmarks.humaneval_data import Problem, problems
+from demo.scripted_wires import (
+    Answer,
+    Call,
+    JsonMap,
+    ToolCall,
+    heard,
+    last_user_text,
+    protocol_of,
+    said,
+)
 
-JsonMap = Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One request as the script sees it."""
-
-    prompt: str
-    """The text of the last user message."""
-    body: JsonMap
-    headers: Mapping[str, str]
-    """Names in lower case."""
-    seen: int
-    """How often this prompt has been asked, this time included; starts at 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What the server sends back."""
-
-    content: str = ""
-    status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
-    delay_s: float = 0.0
-    reasoning: str | None = None
-    finish_reason: str = "stop"
-    body: bytes | None = None
-    """Sent as it is instead of a completion; for answers that are no valid completion."""
-    stall: bool = False
-    """Say nothing until the server stops."""
+__all__ = ["Answer", "Call", "ScriptedServer", "ToolCall", "last_user_text"]
 
 
 class Script(Protocol):
@@ -111,12 +91,12 @@ class ScriptedServer:
         self._http.server_close()
         self._thread.join()
 
-    def begin(self, body: JsonMap, headers: Mapping[str, str]) -> Call:
+    def begin(self, protocol: str, body: JsonMap, headers: Mapping[str, str]) -> Call:
         """Count a call in."""
         prompt = last_user_text(body)
         with self._lock:
             self._seen[prompt] += 1
-            call = Call(prompt, body, headers, self._seen[prompt])
+            call = Call(prompt, body, headers, self._seen[prompt], heard(protocol, body))
             self.traffic.calls.append(call)
             self.traffic.active += 1
             self.traffic.most_active = max(self.traffic.most_active, self.traffic.active)
@@ -135,22 +115,6 @@ class ScriptedServer:
         """Count a call out."""
         with self._lock:
             self.traffic.active -= 1
-
-
-def last_user_text(body: JsonMap) -> str:
-    """Return the text of the last user message, "" if there is none."""
-    messages = body.get("messages")
-    for message in reversed(messages if isinstance(messages, list) else []):
-        if isinstance(message, dict) and message.get("role") == "user":
-            return _text(message.get("content"))
-    return ""
-
-
-def _text(content: object) -> str:
-    if isinstance(content, list):
-        parts = (part.get("text") for part in content if isinstance(part, dict))
-        return "".join(part for part in parts if isinstance(part, str))
-    return content if isinstance(content, str) else ""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -177,10 +141,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-        if not self.path.rstrip("/").endswith("/chat/completions"):
+        protocol = protocol_of(self.path)
+        if protocol is None:
             self._send(404, _error(404, "no such page"))
             return
-        call = self.owner.begin(json.loads(raw), {k.lower(): v for k, v in self.headers.items()})
+        headers = {k.lower(): v for k, v in self.headers.items()}
+        call = self.owner.begin(protocol, json.loads(raw), headers)
         try:
             answer = self.owner.script.answer(call)
             self.owner.stopping.wait(None if answer.stall else answer.delay_s)
@@ -190,7 +156,7 @@ class _Handler(BaseHTTPRequestHandler):
         if answer.stall:
             self.close_connection = True
             return
-        self._send(answer.status, _payload(answer, call), answer.headers)
+        self._send(answer.status, _payload(protocol, answer, call), answer.headers)
 
     def _send(
         self, status: int, payload: bytes, headers: Mapping[str, str] = MappingProxyType({})
@@ -218,29 +184,12 @@ class _Http(ThreadingHTTPServer):
         """A client that goes away is no news."""
 
 
-def _payload(answer: Answer, call: Call) -> bytes:
+def _payload(protocol: str, answer: Answer, call: Call) -> bytes:
     if answer.body is not None:
         return answer.body
     if answer.status != 200:
         return _error(answer.status, answer.content or "scripted failure")
-    message: dict[str, object] = {"role": "assistant", "content": answer.content}
-    if answer.reasoning is not None:
-        message["reasoning_content"] = answer.reasoning
-    asked, said = len(call.prompt.split()), len(answer.content.split())
-    return _json(
-        {
-            "id": "chatcmpl-scripted",
-            "object": "chat.completion",
-            "created": int(time.time()),
-            "model": call.body.get("model"),
-            "choices": [{"index": 0, "message": message, "finish_reason": answer.finish_reason}],
-            "usage": {
-                "prompt_tokens": asked,
-                "completion_tokens": said,
-                "total_tokens": asked + said,
-            },
-        }
-    )
+    return _json(said(protocol, answer, call))
 
 
 def _json(value: object) -> bytes:

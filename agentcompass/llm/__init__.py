@@ -1,5 +1,6 @@
 """Clients of model endpoints: one call in, one reply or one classified failure out.
 
-`base` holds the types, `backoff` the waiting, `replies` the reading of an answer, `openai_chat` the
-wire of one protocol, and `client` the loop around it that plug-ins call.
+`base` holds the types, `client` the loop that plug-ins call, `backoff` its waiting, `spending` what a call
+cost. `protocols` picks the sender; a sender knows one protocol, `wire` what they share, `replies` how to
+read an answer.
 """

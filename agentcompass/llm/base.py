@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from pydantic import Field
 
 from agentcompass.models.base import Frozen, JsonObject
 from agentcompass.models.context import ModelEndpoint
+
+NATIVE: Final = "native"
+"""Key of an assistant message: what the model said, in its protocol's own form (`Reply.native`)."""
 
 FailureKind = Literal["refused", "unavailable", "rejected", "timeout"]
 """refused: 401, 402, 403, no use to ask again. unavailable: 429, 5xx, no connection, a broken
@@ -34,7 +37,10 @@ class CallPolicy(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """What is asked: messages and tools in the form of OpenAI's chat completions."""
+    """What is asked: messages and tools in the form of OpenAI's chat completions.
+
+    Other protocols are translated from it, so that a harness need not know what it speaks.
+    """
 
     messages: tuple[JsonObject, ...]
     tools: tuple[JsonObject, ...] = ()
@@ -49,11 +55,25 @@ class Reply:
     content: str
     reasoning: str | None = None
     tool_calls: tuple[JsonObject, ...] = ()
+    """In the form of chat completions, whatever the protocol."""
     finish_reason: str | None = None
+    """In the words of chat completions (stop, length, tool_calls, content_filter) where there is
+    one, else the server's own."""
     usage: JsonObject = field(default_factory=dict)
-    """As the server reports it, unchanged."""
+    """As the server reports it; where its `input_tokens` leave cached ones out, they are added."""
     prompt_tokens: int | None = None
+    """All of them, also those that were read from a cache or written to one."""
     completion_tokens: int | None = None
+    """All of them, reasoning included."""
+    cached_tokens: int | None = None
+    """Of the prompt: read from the provider's cache."""
+    cache_write_tokens: int | None = None
+    """Of the prompt: written to the provider's cache; only some providers count them."""
+    reasoning_tokens: int | None = None
+    """Of the completion."""
+    native: tuple[JsonObject, ...] = ()
+    """The answer in its protocol's own form, where the next request must hold more of it than text
+    and tool calls, such as signed reasoning."""
     served_model: str | None = None
     request_id: str | None = None
 
@@ -68,6 +88,15 @@ class Reply:
         if self.prompt_tokens is None or self.completion_tokens is None:
             return None
         return self.prompt_tokens + self.completion_tokens
+
+    def message(self) -> JsonObject:
+        """Return the answer as the message that goes into the next request."""
+        said: JsonObject = {"role": "assistant", "content": self.content}
+        if self.tool_calls:
+            said["tool_calls"] = list(self.tool_calls)
+        if self.native:
+            said[NATIVE] = list(self.native)
+        return said
 
 
 class CallFailed(Exception):

@@ -28,6 +28,7 @@ from typing import Final
 from agentcompass.errors import AttemptFailure, PermanentFailure
 from agentcompass.llm.backoff import delay_s
 from agentcompass.llm.base import CallFailed, CallPolicy, ChatRequest, Reply, Send
+from agentcompass.llm.spending import cost_usd
 from agentcompass.models.base import JsonObject
 from agentcompass.models.context import CallGate, ModelEndpoint
 from agentcompass.models.request import ModelPrices
@@ -204,16 +205,6 @@ def telemetry_of(record: CallRecord, prices: ModelPrices) -> Mapping[str, object
             "cost_usd": cost_usd(reply, prices),
         }
     return telemetry
-
-
-def cost_usd(reply: Reply, prices: ModelPrices) -> float | None:
-    """Return US dollars at the request's prices; None if a price or a count is not known."""
-    sides = (
-        (reply.prompt_tokens, prices.input_usd_per_mtok),
-        (reply.completion_tokens, prices.output_usd_per_mtok),
-    )
-    costs = [n * price / 1e6 for n, price in sides if n is not None and price is not None]
-    return sum(costs) if len(costs) == len(sides) else None
 
 
 def expected_tokens(endpoint: ModelEndpoint, request: ChatRequest) -> int:

@@ -1,4 +1,4 @@
-"""Reads an answer of a chat completions endpoint, and takes no field for granted."""
+"""Reads an answer, and takes no field for granted: what all protocols share, and chat completions."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ def read_reply(raw: bytes, *, request_id: str | None = None) -> Reply:
         CallFailed: the answer is cut off, no JSON, has no choice, or is an error in spite of
             its status 200 (some gateways do that).
     """
-    body = _object(raw)
+    body = json_object(raw)
     error = body.get("error")
     choices = body.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
     if not isinstance(first, dict):
-        raise _failed_inside(error) if error else _broken("it has no choices", raw)
+        raise failed_inside(error) if error else broken("it has no choices", raw)
     message = first.get("message")
     if not isinstance(message, dict):
-        raise _broken("its first choice has no message", raw)
-    usage = body.get("usage")
-    usage = usage if isinstance(usage, dict) else {}
+        raise broken("its first choice has no message", raw)
+    usage = mapping(body.get("usage"))
+    prompt = mapping(usage.get("prompt_tokens_details"))
+    completion = mapping(usage.get("completion_tokens_details"))
     reasoning = message.get("reasoning_content") or message.get("reasoning")
-    calls = message.get("tool_calls")
     return Reply(
-        content=_text(message.get("content")),
+        content=joined_text(message.get("content")) or joined_text(message.get("refusal")),
         reasoning=reasoning if isinstance(reasoning, str) else None,
-        tool_calls=tuple(c for c in calls if isinstance(c, dict))
-        if isinstance(calls, list)
-        else (),
-        finish_reason=_text_or_none(first.get("finish_reason")),
+        tool_calls=objects(message.get("tool_calls")),
+        finish_reason=text_or_none(first.get("finish_reason")),
         usage=usage,
-        prompt_tokens=_count(usage.get("prompt_tokens")),
-        completion_tokens=_count(usage.get("completion_tokens")),
-        served_model=_text_or_none(body.get("model")),
+        prompt_tokens=count(usage.get("prompt_tokens")),
+        completion_tokens=count(usage.get("completion_tokens")),
+        cached_tokens=count(prompt.get("cached_tokens")),
+        reasoning_tokens=count(completion.get("reasoning_tokens")),
+        served_model=text_or_none(body.get("model")),
         request_id=request_id,
     )
 
@@ -69,22 +69,29 @@ def server_words(raw: bytes) -> str:
     return " ".join(text.split())[:_SHOWN]
 
 
-def _object(raw: bytes) -> JsonObject:
+def json_object(raw: bytes) -> JsonObject:
+    """Return an answer's JSON object.
+
+    Raises:
+        CallFailed: it is none; perhaps the next answer is.
+    """
     try:
         body = json.loads(raw)
     except ValueError as error:
-        raise _broken("it is not JSON", raw) from error
+        raise broken("it is not JSON", raw) from error
     if not isinstance(body, dict):
-        raise _broken("it is not a JSON object", raw)
+        raise broken("it is not a JSON object", raw)
     return cast("JsonObject", body)
 
 
-def _broken(reason: str, raw: bytes) -> CallFailed:
+def broken(reason: str, raw: bytes) -> CallFailed:
+    """Return the failure of an answer that cannot be read."""
     start = " ".join(raw[:_SHOWN].decode("utf-8", "replace").split())
     return CallFailed("unavailable", f"the server's answer is broken: {reason}: {start[:80]!r}")
 
 
-def _failed_inside(error: object) -> CallFailed:
+def failed_inside(error: object) -> CallFailed:
+    """Return the failure that an answer with status 200 tells in its body."""
     code = error.get("code") if isinstance(error, dict) else None
     status = (
         int(code) if isinstance(code, int) or (isinstance(code, str) and code.isdigit()) else 500
@@ -93,7 +100,7 @@ def _failed_inside(error: object) -> CallFailed:
     return CallFailed(kind_of(status), f"the server answered with an error: {words}", status=status)
 
 
-def _text(content: object) -> str:
+def joined_text(content: object) -> str:
     """Return the text of a message, which may come in parts."""
     if isinstance(content, str):
         return content
@@ -102,9 +109,23 @@ def _text(content: object) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def _text_or_none(value: object) -> str | None:
+def text_or_none(value: object) -> str | None:
+    """Return a text, and None for anything else."""
     return value if isinstance(value, str) else None
 
 
-def _count(value: object) -> int | None:
+def mapping(value: object) -> JsonObject:
+    """Return an object, empty for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def objects(value: object) -> tuple[JsonObject, ...]:
+    """Return the objects of a list, none for anything else."""
+    return (
+        tuple(each for each in value if isinstance(each, dict)) if isinstance(value, list) else ()
+    )
+
+
+def count(value: object) -> int | None:
+    """Return a whole number, and None for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None

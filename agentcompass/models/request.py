@@ -41,6 +41,12 @@ class ModelPrices(Frozen):
 
     input_usd_per_mtok: float | None = Field(default=None, ge=0)
     output_usd_per_mtok: float | None = Field(default=None, ge=0)
+    cached_input_usd_per_mtok: float | None = Field(default=None, ge=0)
+    """Of input read from the provider's cache; null means the price of other input."""
+    cache_write_usd_per_mtok: float | None = Field(default=None, ge=0)
+    """Of input written to the provider's cache; null means the price of other input."""
+    reasoning_usd_per_mtok: float | None = Field(default=None, ge=0)
+    """Of reasoning; null means the price of other output."""
 
 
 def _http_url(value: str) -> str:

@@ -2,12 +2,19 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from agentcompass.llm import wire
 from agentcompass.models.context import AttemptContext
+
+
+@pytest.fixture(autouse=True)
+def _no_client_is_left() -> Iterator[None]:
+    yield
+    wire.close_clients()
 
 
 @pytest.fixture

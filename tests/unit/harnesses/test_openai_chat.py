@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from agentcompass.errors import AttemptFailure
 from agentcompass.harnesses.openai_chat import OpenAIChat, OpenAIChatParams, messages_of
-from agentcompass.llm import openai_chat
 from agentcompass.models.base import JsonObject
 from agentcompass.models.context import AttemptContext, ModelEndpoint
 from agentcompass.models.request import ModelPrices, ModelSpec
@@ -27,14 +26,6 @@ TASK = PreparedTask(
     task_id="task-1", ground_truth="42", input=TaskInput(prompt="6 x 7?", system_prompt="Be brief.")
 )
 Context = Callable[..., AttemptContext]
-
-
-@pytest.fixture(autouse=True)
-def no_client_is_left() -> Iterator[None]:
-    yield
-    for client in openai_chat._clients.values():
-        client.close()
-    openai_chat._clients.clear()
 
 
 def run(
@@ -100,13 +91,15 @@ def test_a_script_can_tell_attempts_apart(a_context: Context) -> None:
     assert result.final_answer == "t-\\xe9 2"
 
 
-def test_another_protocol_is_refused(a_context: Context) -> None:
-    model = ModelEndpoint(spec=ModelSpec(id="m", api_protocol="anthropic"))
-
-    with pytest.raises(AttemptFailure, match="speaks openai-chat, not anthropic"):
-        OpenAIChat(OpenAIChatParams()).run_task(
-            TASK, ProcessEnvironment(Path()), model, a_context()
+def test_a_model_is_asked_in_its_own_protocol(a_context: Context) -> None:
+    with ScriptedServer(InOrder(Answer("42"))) as server:
+        spec = ModelSpec(id="m", base_url=server.base_url, api_protocol="anthropic")
+        result = OpenAIChat(OpenAIChatParams()).run_task(
+            TASK, ProcessEnvironment(Path()), ModelEndpoint(spec=spec), a_context()
         )
+
+        assert server.traffic.calls[0].body["system"] == "Be brief."
+    assert result.final_answer == "42"
 
 
 def test_messages_of_a_task_are_sent_as_they_are() -> None:

@@ -10,7 +10,6 @@ from agentcompass.llm.client import (
     CallRecord,
     ChatClient,
     Clockwork,
-    cost_usd,
     telemetry_of,
 )
 from agentcompass.models.context import ModelEndpoint
@@ -164,19 +163,6 @@ def test_telemetry_tells_the_retries_of_a_failed_call_too() -> None:
     assert isinstance(failure.partial, CallRecord)
     telemetry = telemetry_of(failure.partial, ModelPrices())
     assert (telemetry["model_retries"], telemetry["model_calls"]) == (2, 3)
-
-
-@pytest.mark.parametrize(
-    ("prices", "usd"),
-    [
-        (ModelPrices(input_usd_per_mtok=1.0, output_usd_per_mtok=10.0), 3e-5),
-        (ModelPrices(input_usd_per_mtok=1.0), None),
-        (ModelPrices(input_usd_per_mtok=0.0, output_usd_per_mtok=0.0), 0.0),
-        (ModelPrices(), None),
-    ],
-)
-def test_a_cost_is_known_only_if_all_of_it_is(prices: ModelPrices, usd: float | None) -> None:
-    assert cost_usd(GOOD, prices) == pytest.approx(usd)
 
 
 def test_sleep_is_cut_into_naps_so_that_an_end_from_outside_arrives() -> None:
