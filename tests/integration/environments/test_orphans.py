@@ -81,11 +81,12 @@ def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.usefixtures("own_temporary_folder")
 def test_containers_of_killed_workers_are_removed(tmp_path: Path, engine: str) -> None:
-    def containers() -> list[str]:
-        return docker(engine, "ps", "--all", "--quiet").split()
+    def containers(*chosen: str) -> list[str]:
+        return docker(engine, "ps", "--all", "--quiet", *chosen).split()
 
     with running(command(tmp_path, "docker", "sleep 300")):
-        until(lambda: "sleep 300" in "".join(docker(engine, "top", c) for c in containers()))
+        until(lambda: containers("--filter", "status=running") != [])
+        until(lambda: "sleep 300" in docker(engine, "top", *containers()))
     assert len(containers()) == 1
 
     subprocess.run(command(tmp_path, "docker", "cat"), capture_output=True, check=True)
