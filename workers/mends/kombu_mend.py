@@ -14,12 +14,14 @@ from typing import Any
 from celery.worker import state
 from kombu.connection import Connection
 from kombu.transport import redis as redis_transport
+from kombu.transport.virtual.base import Transport
 
 logger = logging.getLogger(__name__)
 
 _brpop_read = redis_transport.Channel._brpop_read
 _create_client = redis_transport.Channel._create_client
 _restore_unacked = redis_transport.QoS.restore_unacked
+_deliver = Transport._deliver
 
 
 def _close_transport_keeping_its_client(connection: Connection) -> None:
@@ -58,6 +60,33 @@ def _take_or_refuse(channel: Any, **options: Any) -> Any:
         raise Empty from None
 
 
+def _deliver_only_messages(transport: Any, message: Any, queue: str) -> None:
+    """Hand an element of a lane over if it has the parts of a message, each of its type.
+
+    Upstream meets what is missing in the middle of things, and drops the connection.
+    """
+    if _has_all_parts(message):
+        _deliver(transport, message, queue)
+    else:
+        logger.error("message refused: it lacks parts of a message")
+
+
+def _has_all_parts(message: Any) -> bool:
+    if not isinstance(message, dict) or not isinstance(message.get("properties"), dict):
+        return False
+    properties = message["properties"]
+    info = properties.get("delivery_info")
+    return (
+        isinstance(message.get("body"), str)
+        and isinstance(message.get("headers"), dict)
+        and all(isinstance(message.get(f"content-{part}"), str) for part in ("type", "encoding"))
+        and isinstance(properties.get("delivery_tag"), str)
+        and properties.get("body_encoding") in (None, "base64")
+        and isinstance(info, dict)
+        and all(isinstance(info.get(part), str) for part in ("exchange", "routing_key"))
+    )
+
+
 def _kept_client(channel: Any, asynchronous: bool = False) -> Any:  # noqa: FBT001, FBT002 - upstream's
     """Return the channel's client: it holds nothing but its pool, and making one is not cheap."""
     if asynchronous:  # upstream keeps this one itself
@@ -73,4 +102,5 @@ def apply() -> None:
     setattr(Connection, "_do_close_transport", _close_transport_keeping_its_client)  # noqa: B010
     setattr(redis_transport.Channel, "_create_client", _kept_client)  # noqa: B010
     setattr(redis_transport.Channel, "_brpop_read", _take_or_refuse)  # noqa: B010
+    setattr(Transport, "_deliver", _deliver_only_messages)  # noqa: B010
     setattr(redis_transport.QoS, "restore_unacked", _restore_what_is_not_executing)  # noqa: B010

@@ -8,6 +8,7 @@ import json
 import pytest
 
 from tests.support.worker_lab import WorkerLab, ledger, until
+from workers.broker.lanes import lanes_of
 from workers.broker.signing import Signer
 from workers.broker.wire import Envelope
 from workers.dispatch import RedisQueue
@@ -43,6 +44,42 @@ def test_strange_messages_are_refused_without_content_and_end_nothing(lab: Worke
     assert CANARY not in lab.log()
     assert worker.poll() is None
     until(lambda: not lab.broker.client.exists("unacked"))
+
+
+def misshapen() -> list[object]:
+    """Return JSON that is nearly a message: each lacks something, or has something else there."""
+    whole = json.loads(Envelope("other.task", "id", (CANARY,), "default.lane0", CANARY).encode())
+    parts = [{name: whole[name] for name in whole if name != left_out} for left_out in whole]
+    wrong: list[object] = [None, 5, "x", [CANARY], {}, {CANARY: CANARY}]
+    exchanged = [{**whole, name: value} for name in whole for value in wrong]
+    properties = [
+        {**whole, "properties": {**whole["properties"], name: value}}
+        for name in whole["properties"]
+        for value in wrong
+    ]
+    headers = [
+        {**whole, "headers": {**whole["headers"], "task": "eval.attempt", name: value}}
+        for name in whole["headers"]
+        for value in wrong
+    ]
+    return [{}, {CANARY: 1}, None, 7, *parts, *exchanged, *properties, *headers]
+
+
+def test_what_is_nearly_a_message_costs_neither_connection_nor_worker(lab: WorkerLab) -> None:
+    run = lab.run(1)
+    worker = lab.worker()
+    until(lambda: "ready" in lab.log())
+
+    for each in misshapen():
+        lab.broker.client.lpush("default.lane0", json.dumps(each))
+    lab.dispatch(run, 1)
+
+    until(lambda: ledger(run, "end"), 60)
+    until(lambda: not lab.broker.client.exists("unacked", *lanes_of("default")), 60)
+    assert CANARY not in lab.log()
+    assert "onnection" not in lab.log()
+    assert "Traceback" not in lab.log()
+    assert worker.poll() is None
 
 
 def test_a_worker_with_a_key_obeys_its_own_coordinator_only(lab: WorkerLab) -> None:
