@@ -14,7 +14,7 @@ from typing import Final
 
 from redis.exceptions import RedisError
 
-from agentcompass.coordinator.ports import Holdings, PendingAttempt, RunAddress
+from agentcompass.coordinator.ports import Holdings, LiveWorker, PendingAttempt, RunAddress
 from agentcompass.errors import BrokerUnreachable
 from workers.app import make_app
 from workers.broker.announce import announcements
@@ -22,6 +22,7 @@ from workers.broker.client import answers_within, connect
 from workers.broker.holdings import holdings_of
 from workers.broker.keys import RunKeys
 from workers.broker.lanes import least_loaded
+from workers.broker.presence import Presence
 from workers.broker.signing import Signer
 from workers.broker.wire import Envelope, signature_of
 from workers.settings import CHORD_EXPIRES_S, CONTROL_QUEUE, TASK_ATTEMPT, TASK_FINALIZE
@@ -78,6 +79,11 @@ class RedisQueue:
         """List what the broker holds of this run."""
         with self._reaching():
             return holdings_of(self._client, _keys_of(run), run.queue)
+
+    def workers(self, queue: str) -> Sequence[LiveWorker]:
+        """List who serves a queue; see `presence`."""
+        with self._reaching():
+            return Presence(self._client).living(queue)
 
     def nudge(self, run: RunAddress) -> None:
         """Raise the run's counter; keepers look at it with every tick."""

@@ -24,7 +24,7 @@ from workers.broker.keys import RunKeys, keys_of, lease_key
 from workers.broker.parking import Parking
 from workers.broker.signing import SEAL_HEADER, Signer
 from workers.broker.wire import SINCE_HEADER, TAG_HEADER, Envelope
-from workers.settings import TASK_ATTEMPT, TASK_FINALIZE
+from workers.settings import CHORD_EXPIRES_S, TASK_ATTEMPT, TASK_FINALIZE
 from workers.urls import MESSAGE_KEY_VARIABLE
 
 logger = logging.getLogger(__name__)
@@ -55,11 +55,16 @@ class NotYet:
 
 
 @dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """The run is in a results folder that this worker does not have."""
+
+
+@dataclass(frozen=True, slots=True)
 class Parts:
     """What the tasks need of their process."""
 
     deliver: Callable[[AttemptMessage], Delivered]
-    finalize: Callable[[FinalizeMessage], Complete | NotYet | HandBack]
+    finalize: Callable[[FinalizeMessage], Complete | NotYet | Elsewhere]
     is_held: Callable[[RunKeys], bool]
     """Whether the broker still holds anything of a run."""
     parking: Parking
@@ -123,8 +128,11 @@ def run_finalize(request: Any, args: Sequence[Any], kwargs: object, parts: Parts
     match _finalized(message, parts):
         case Complete():
             return COUNTED
-        case HandBack() as back:
-            raise delivery.hand_back(back)
+        case Elsewhere():
+            since_s = delivery.since_s()
+            waited_s = parts.now() - since_s
+            if waited_s < CHORD_EXPIRES_S:
+                delivery.park(_between(FINALIZE_S, waited_s / 4), since_s=since_s)
         case NotYet(why=why):
             since_s = delivery.since_s()
             waited_s = parts.now() - since_s
@@ -179,7 +187,7 @@ def _delivered(message: AttemptMessage, delivery: _Delivery) -> Delivered | _Bro
         return _Broken()
 
 
-def _finalized(message: FinalizeMessage, parts: Parts) -> Complete | NotYet | HandBack:
+def _finalized(message: FinalizeMessage, parts: Parts) -> Complete | NotYet | Elsewhere:
     try:
         return parts.finalize(message)
     # As above: a report that cannot be written must not take the worker with it.

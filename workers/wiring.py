@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
 from agentcompass.errors import AgentCompassError, ResultsDirUnusable, RunNotFound
 from agentcompass.models.message import AttemptMessage, FinalizeMessage
 from agentcompass.runtime.deliver import deliver
-from agentcompass.runtime.ports import Delivered, HandBack
+from agentcompass.runtime.ports import Delivered, Done, HandBack, Park
 from agentcompass.runtime.site import Site
 from agentcompass.store.root import ResultsRoot, find_root, resolve_ref
 from workers import clock
 from workers.broker.holdings import holds_anything
 from workers.broker.parking import Parking
 from workers.serving.celery_worker import Bench
-from workers.tasks import Complete, NotYet, Parts
+from workers.tasks import ELSEWHERE_S, Complete, Elsewhere, NotYet, Parts
 
 logger = logging.getLogger(__name__)
 
@@ -47,22 +48,51 @@ class RealParts:
         self._invisible_s = invisible_s
         self._sleep = sleep
         self._site: Site | None = None
+        self._is_proven = False
+        self._told: set[str] = set()
 
     def deliver(self, message: AttemptMessage) -> Delivered:
         """Bring one attempt to its end, or say what is to become of its message."""
         root = self._root_of(message.root)
         if isinstance(root, HandBack):
-            return root
-        return deliver(message, self._site_in(root), self._bench.leases, self._bench.keeper)
+            return self._elsewhere(root, message.root)
+        site = self._site_in(root)
+        if message.run in self._told:  # it was awaited once
+            site = replace(site, invisible_s=0.0)
+        found = deliver(message, site, self._bench.leases, self._bench.keeper)
+        if isinstance(found, HandBack) and found.reason == "run_not_visible":
+            return self._elsewhere(found, message.run)
+        self._told.discard(message.run)
+        if isinstance(found, Done) and not self._is_proven:
+            self._is_proven = True
+            self._bench.instance.prove(root.digest)
+        return found
 
-    def finalize(self, message: FinalizeMessage) -> Complete | NotYet | HandBack:
-        """Complete one run, or say what it lacks."""
+    def _elsewhere(self, back: HandBack, what: str) -> HandBack | Park:
+        """Decide who is in the wrong place: a worker that has never done anything, or a message.
+
+        With its folder still there, a worker that has brought attempts to their end leaves a
+        message that it cannot place to others, now and then, and goes on with its own.
+        """
+        proven = self._bench.instance.proven_root()
+        if not proven or self._own_root(proven) is None:
+            return back
+        if what not in self._told:
+            self._told.add(what)
+            logger.warning("left to other workers, time and again: %s", back.message)
+        return Park(ELSEWHERE_S if back.reason == "other_root" else self._invisible_s, "elsewhere")
+
+    def finalize(self, message: FinalizeMessage) -> Complete | NotYet | Elsewhere:
+        """Complete one run, or say what it lacks.
+
+        All queues share the lane of the callbacks, so another folder's says nothing against us.
+        """
         # A quarter of what a worker would import, and the process for attempts never needs it.
         from agentcompass.runtime.finalize import Incomplete, finalize
 
-        root = self._root_of(message.root)
-        if isinstance(root, HandBack):
-            return root
+        root = self._own_root(message.root)
+        if root is None:
+            return Elsewhere()
         try:
             found = finalize(resolve_ref(root, message.run), trusted_roots=self._trusted)
         except RunNotFound:
@@ -87,6 +117,14 @@ class RealParts:
                 secrets=self._bench.secrets,
             )
         return self._site
+
+    def _own_root(self, digest: str) -> ResultsRoot | None:
+        """Return our results folder if it is there and is the one that is meant; does not wait."""
+        try:
+            root = find_root(self._path)
+        except ResultsDirUnusable:
+            return None
+        return root if root is not None and root.digest == digest else None
 
     def _root_of(self, digest: str) -> ResultsRoot | HandBack:
         """Return our results folder, if it is the one that the message means."""

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import click
+
 from agentcompass.cli.console import Console
 from agentcompass.cli.run_events import conclude, detached
 from agentcompass.cli.sessions import OwnBroker, ToServe, embedded
@@ -14,6 +16,7 @@ from agentcompass.cli.wiring import Stops, by, watch_policy
 from agentcompass.coordinator.planning.start import SealedRun
 from agentcompass.coordinator.ports import Queue
 from agentcompass.coordinator.report import complete, report
+from agentcompass.coordinator.serving import unserved
 from agentcompass.coordinator.snapshot import Work, breadth_first
 from agentcompass.coordinator.watching.attach import Attached, Session, attend
 from agentcompass.coordinator.watching.watch import Tools
@@ -69,6 +72,8 @@ def see_through(
     names = {each.run.address.run_dir: each.name for each in going if each.name}
     console = Console(several=len(going) > 1 or bool(names), names=names)
     with Stops() as stops, _session(going, manner) as session:
+        if not session.is_embedded:
+            _tell_unserved(session.queue, going)
         for each in going:
             dispatch(session.queue, each)
         if manner.detach:
@@ -87,6 +92,14 @@ def see_through(
         )
         attend([each.run for each in going], Attached(session, tools, stops, report))
     console.clear()
+
+
+def _tell_unserved(queue: Queue, going: Sequence[Going]) -> None:
+    """Say it if nobody is there to take what is sent: it waits, and so do we."""
+    lanes = {each.run.address.queue: each.run.address.root.path for each in going}
+    for lane, results_dir in lanes.items():
+        if text := unserved(queue, lane, results_dir):
+            click.echo(text, err=True)
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from agentcompass.coordinator.planning.plan import Planned
 from agentcompass.coordinator.ports import Queue
 from agentcompass.coordinator.refusal import code_of
 from agentcompass.coordinator.resuming.resume import Wish, examine
+from agentcompass.coordinator.serving import refuse_strangers
 from agentcompass.errors import AgentCompassError, UsageError
 from agentcompass.models.launch import LaunchedRequest
 from agentcompass.store import launches
@@ -67,6 +68,9 @@ def command(
     manner = Manner(
         _queue(broker, detach=detach), as_json, detach, "INFO" if verbose else "WARNING"
     )
+    if manner.queue is not None:
+        for lane in sorted({each.request.runtime.queue for each in suite.requests}):
+            refuse_strangers(manner.queue, lane, results_dir)
     root = open_root(results_dir)
     with ExitStack() as stack:
         # All sources of reuse are chosen here, before anything of this launch can be one.

@@ -24,6 +24,7 @@ from agentcompass.coordinator.planning.start import EMBEDDED, Place, SealedRun, 
 from agentcompass.coordinator.refusal import code_of
 from agentcompass.coordinator.report import complete
 from agentcompass.coordinator.resuming.resume import Wish, examine, go_on
+from agentcompass.coordinator.serving import refuse_strangers
 from agentcompass.coordinator.snapshot import look_at
 from agentcompass.errors import AgentCompassError, UsageError
 from agentcompass.models.base import JsonObject
@@ -102,6 +103,7 @@ class Conductor:
     def start(self, entry: LaunchedRequest, planned: Planned) -> None:
         """Make the run of a request that has none yet; `planned` may lack the run's id."""
         with self.failing_alone(entry):
+            self._refuse_strangers(entry.request.runtime.queue)
             run = start(
                 self.launch.root,
                 replace(planned, request=entry.request),
@@ -188,6 +190,8 @@ class Conductor:
     def _go_on(self, entry: LaunchedRequest, wish: Wish) -> None:
         run_dir = self.launch.run_dir(entry)
         ready = examine(run_dir, wish, plan=self._planner.plan_only, now=now)
+        if ready.has_work:
+            self._refuse_strangers(ready.queue)
         for rerun in ready.reruns:
             click.echo(f"{entry.name}: again: {rerun.task_id} ({rerun.reason})", err=True)
         resumed = go_on(ready, reason=wish.reason, by=by(), at=now(), broker=self._broker)
@@ -196,6 +200,10 @@ class Conductor:
         self._goes_on(
             Going(resumed.run, resumed.leg, seen.work, seen.runtime, self._secrets, entry.name)
         )
+
+    def _refuse_strangers(self, lane: str) -> None:
+        if self._manner.queue is not None:
+            refuse_strangers(self._manner.queue, lane, self.launch.root.path)
 
     def _goes_on(self, going: Going) -> None:
         if not going.work:

@@ -24,11 +24,12 @@ from agentcompass.cli.wiring import by, now, open_queue, this_machine
 from agentcompass.coordinator.asking.literals import referenced_by, refuse_missing
 from agentcompass.coordinator.asking.requests import Gathered, gather
 from agentcompass.coordinator.planning.plan import Machine, Planned, plan
-from agentcompass.coordinator.planning.start import EMBEDDED
+from agentcompass.coordinator.planning.start import EMBEDDED, root_of
 from agentcompass.coordinator.ports import Queue
 from agentcompass.coordinator.refusal import code_of
 from agentcompass.coordinator.report import complete
 from agentcompass.coordinator.resuming.resume import Resumable, Wish, examine, go_on
+from agentcompass.coordinator.serving import refuse_strangers
 from agentcompass.errors import AgentCompassError, UsageError
 from agentcompass.models.request import Request
 
@@ -137,7 +138,7 @@ class _Many:
             _print_plan(ready, as_json=self._manner.as_json)
             return 0
         if ready.has_work:
-            self._refuse_missing(ready)
+            self._refuse_what_cannot_run(ready)
         if not self._manner.as_json:
             for rerun in ready.reruns:
                 click.echo(f"again: {rerun.task_id} ({rerun.reason})", err=True)
@@ -163,11 +164,13 @@ class _Many:
         machine = this_machine() if self._manner.queue is None else Machine()
         return plan(request, machine=machine)
 
-    def _refuse_missing(self, ready: Resumable) -> None:
+    def _refuse_what_cannot_run(self, ready: Resumable) -> None:
         if self._manner.queue is None:
             known = {**os.environ, **self._found.separated.values}
             refuse_missing(referenced_by(ready.seen.info.request), known)
             require_server()
+        else:
+            refuse_strangers(self._manner.queue, ready.queue, root_of(ready.run_dir).path)
 
     def _nothing_to_do(self, run_dir: Path, ready: Resumable) -> int:
         unchanged = "; no setting was changed" if ready.policy else ""

@@ -26,6 +26,7 @@ from agentcompass.coordinator.planning.plan import Machine, Planned, plan
 from agentcompass.coordinator.planning.start import EMBEDDED, SealedRun, check_place, start
 from agentcompass.coordinator.ports import Queue
 from agentcompass.coordinator.report import complete
+from agentcompass.coordinator.serving import refuse_strangers
 from agentcompass.coordinator.snapshot import Work, all_work, look_at
 from agentcompass.errors import UsageError
 from agentcompass.store.root import open_root
@@ -73,6 +74,8 @@ def command(
     if dry_run:
         return _print_plan(asked, as_json=as_json)
     queue = _queue(asked, detach=detach)
+    if queue is not None:
+        refuse_strangers(queue, asked.request.runtime.queue, _results_dir(asked))
     run = _start(asked, as_json=as_json)
     work = _work(run)
     if not work:

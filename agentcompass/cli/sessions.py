@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcompass.cli.wiring import open_queue
-from agentcompass.coordinator.ports import Holdings, PendingAttempt, Queue, RunAddress
+from agentcompass.coordinator.ports import (
+    Holdings,
+    LiveWorker,
+    PendingAttempt,
+    Queue,
+    RunAddress,
+)
 from agentcompass.coordinator.watching.attach import Session
 from agentcompass.models.request import RuntimeSettings
 
@@ -88,6 +94,9 @@ class Routed:
 
     def holdings(self, run: RunAddress) -> Holdings:
         return self._of_run[run.ref].holdings(run)
+
+    def workers(self, queue: str) -> Sequence[LiveWorker]:
+        return [each for one in self._of_run.values() for each in one.workers(queue)]
 
     def nudge(self, run: RunAddress) -> None:
         self._of_run[run.ref].nudge(run)

@@ -6,7 +6,7 @@ may lose what it was given without making the report wrong.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -67,6 +67,17 @@ class Holdings:
         return self.leased | self.parked | self.queued
 
 
+@dataclass(frozen=True, slots=True)
+class LiveWorker:
+    """A worker that takes attempts, as it spoke of itself a moment ago."""
+
+    name: str
+    root: str
+    """Digest of its results folder; "" while there is none at the path that it was given."""
+    results_dir: str
+    """That path, on the worker's machine."""
+
+
 class Queue(Protocol):
     """The broker, as far as coordinators and watchdogs know it.
 
@@ -95,6 +106,9 @@ class Queue(Protocol):
 
     def holdings(self, run: RunAddress) -> Holdings:
         """List leases, parked deliveries and messages of this run, in pages, of every leg."""
+
+    def workers(self, queue: str) -> Sequence[LiveWorker]:
+        """Return the workers that live and take attempts of a queue, as far as is known."""
 
     def nudge(self, run: RunAddress) -> None:
         """Tell workers that `control/` of this run changed; an accelerator, not a promise."""

@@ -171,7 +171,9 @@ class Park:
     """Not now: try this message again in `due_s` seconds; neither chord nor slot notices."""
 
     due_s: float
-    reason: Literal["held", "earlier_attempt", "lease_lost", "died_alone", "not_recorded"] = "held"
+    reason: Literal[
+        "held", "earlier_attempt", "lease_lost", "died_alone", "not_recorded", "elsewhere"
+    ] = "held"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from agentcompass.coordinator.ports import (
     AttemptKey,
     Holdings,
+    LiveWorker,
     PendingAttempt,
     RunAddress,
 )
@@ -36,6 +37,9 @@ class FakeQueue:
         self.resent: list[tuple[str, int, list[PendingAttempt]]] = []
         self.finalized: list[tuple[str, int]] = []
         self.nudged: list[str] = []
+        self.living: list[LiveWorker] = []
+        self.serving: dict[str, list[LiveWorker]] = {}
+        """Of single queues; `living` serve all others."""
 
     def ping(self, timeout_s: float) -> None:
         self._require()
@@ -69,6 +73,10 @@ class FakeQueue:
             parked=frozenset(self.parked),
             queued=frozenset(each.attempt.key for each in self.lanes if each.ref == run.ref),
         )
+
+    def workers(self, queue: str) -> Sequence[LiveWorker]:
+        self._require()
+        return self.serving.get(queue, self.living)
 
     def nudge(self, run: RunAddress) -> None:
         self._require()

@@ -121,7 +121,7 @@ class Scripted:
             return after_stop(execution)
         return None
 
-    def finalize(self, message: FinalizeMessage) -> tasks.Complete | tasks.NotYet | HandBack:
+    def finalize(self, message: FinalizeMessage) -> tasks.Complete | tasks.NotYet:
         run_dir = self.root / message.run
         wanted = json.loads(run_dir.joinpath("script.json").read_text())["count"]
         note(run_dir, "finalize", results(run_dir))

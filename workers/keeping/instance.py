@@ -21,6 +21,7 @@ _LOCK: Final = ".lock"
 _ALIVE: Final = "alive"
 _REFUSAL: Final = "refusal"
 _CLOSED: Final = "closed"
+_PROVEN: Final = "proven"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,17 @@ class Instance:
         """Return why this worker refuses, or "" while it does not."""
         try:
             return self.path.joinpath(_REFUSAL).read_text()
+        except FileNotFoundError:
+            return ""
+
+    def prove(self, root: str) -> None:
+        """Note that this worker has brought an attempt of its results folder to its end."""
+        self.path.joinpath(_PROVEN).write_text(root)
+
+    def proven_root(self) -> str:
+        """Return the digest of that folder; "" if it has never ended an attempt."""
+        try:
+            return self.path.joinpath(_PROVEN).read_text()
         except FileNotFoundError:
             return ""
 

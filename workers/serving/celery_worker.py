@@ -34,11 +34,13 @@ from workers.app import make_app
 from workers.broker.client import connect
 from workers.broker.lanes import lanes_of
 from workers.broker.leases import RedisLeases
+from workers.broker.presence import Presence
 from workers.broker.signing import Signer, signer_from
 from workers.keeping import leftovers
 from workers.keeping.daemons import Repeating
 from workers.keeping.enforcer import Enforcer, Shutdown
 from workers.keeping.heartbeat import Heartbeat
+from workers.keeping.herald import Herald
 from workers.keeping.instance import Instance, open_instance
 from workers.keeping.keeper import SlipKeeper
 from workers.keeping.processes import WORKER_LABEL
@@ -121,8 +123,8 @@ def serve(
         bury(instance)
 
 
-def _run(app: Celery, bench: Bench, clocks: Clocks) -> int:
-    shutdown = Shutdown()
+def _keepers(bench: Bench, clocks: Clocks, shutdown: Shutdown) -> list[Repeating]:
+    """Return the threads of a worker's main process."""
     directory = bench.instance.slips
     enforcer = Enforcer(bench.client, bench.keeper, directory, clocks, shutdown)
     dead: SimpleQueue[str] = SimpleQueue()
@@ -148,6 +150,22 @@ def _run(app: Celery, bench: Bench, clocks: Clocks) -> int:
         Repeating("enforcer", clocks.tick_s, enforcer.tick),
         Repeating("housekeeping", clocks.tick_s, keep_house),
     ]
+    if bench.options.role == "attempts":
+        herald = Herald(
+            Presence(bench.client),
+            bench.options.queues,
+            (bench.instance.path.name, bench.worker),
+            bench.options.results_path,
+            clocks.lease_s,
+            is_leaving=lambda: shutdown.began_s is not None or bench.refusal.is_closing,
+        )
+        threads.append(Repeating("herald", clocks.tick_s, herald.tick))
+    return threads
+
+
+def _run(app: Celery, bench: Bench, clocks: Clocks) -> int:
+    shutdown = Shutdown()
+    threads = _keepers(bench, clocks, shutdown)
 
     def on_ready(sender: Any, **_: object) -> None:
         bench.refusal.consumer = sender

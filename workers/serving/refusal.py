@@ -24,7 +24,8 @@ class Refusal:
 
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
-        self._is_closing = False
+        self.is_closing = False
+        """Only in the main process."""
         self.consumer: Any = None
         """Celery's consumer, once it is ready; only in the main process."""
 
@@ -40,12 +41,12 @@ class Refusal:
 
     def tick(self, _now_s: float) -> None:
         """In the main process: stop consuming as soon as somebody refused."""
-        if self._is_closing or self.consumer is None:
+        if self.is_closing or self.consumer is None:
             return
         why = self._instance.refused()
         if not why:
             return
-        self._is_closing = True
+        self.is_closing = True
         logger.error("takes no more messages, and ends when its attempts have ended: %s", why)
         self.consumer.call_soon(self._close)
 

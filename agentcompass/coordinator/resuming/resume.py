@@ -57,6 +57,12 @@ class Resumable:
     policy: PolicyChange | None = None
 
     @property
+    def queue(self) -> str:
+        """Whose workers the work would be sent to."""
+        changed = self.policy.runtime if self.policy is not None else None
+        return (changed or self.seen.runtime).queue
+
+    @property
     def has_work(self) -> bool:
         """False if every attempt is over and none is to be run again."""
         return bool(self.seen.left or self.reruns or self.malformed)

@@ -15,6 +15,7 @@ from typing import Final, Literal, TypeAlias
 from agentcompass.coordinator.control import pause
 from agentcompass.coordinator.planning.start import SealedRun
 from agentcompass.coordinator.ports import Holdings, PendingAttempt, Queue
+from agentcompass.coordinator.serving import only_strangers
 from agentcompass.coordinator.snapshot import Snapshot, breadth_first, look_at
 from agentcompass.coordinator.watching import decide
 from agentcompass.coordinator.watching.clock import Clock
@@ -171,6 +172,10 @@ class _Watched:
                 queue.nudge(run)
                 self._say(f"pause {seen.legs.current}", f"paused: {reason}")
             case decide.Resend(keys):
+                if only_strangers(queue.workers(run.queue), run.root):
+                    self._say("strangers", f"only workers of other folders serve {run.queue!r}; "
+                              "attempts that were lost wait for one of this folder")  # fmt: skip
+                    return
                 self._say("", f"{len(keys)} attempts were lost; their messages are sent again")
                 queue.resend(run, seen.legs.current, _named(seen, set(keys)))
             case decide.Finalize():

@@ -6,18 +6,22 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from agentcompass.coordinator.ports import PendingAttempt
+from agentcompass.coordinator.runs import opened
 from agentcompass.errors import RecordCorrupt
 from agentcompass.runtime.finalize import finalize
 from agentcompass.store import attempts
 from agentcompass.store.check import check_run
-from agentcompass.store.root import open_root
+from agentcompass.store.root import ResultsRoot, open_root
 from tests.support.broker import server_binary
 from tests.support.chaos_house import House, Run
 from tests.support.cluster import until
+from workers.dispatch import RedisQueue
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 SIZE = 5_500_000
@@ -149,6 +153,50 @@ def test_a_worker_of_another_folder_gives_back_and_ends_and_the_run_goes_on(
     run.wait()
 
     assert (run.executed(), run.check()) == (4, [])
+
+
+def test_the_wrong_folder_is_refused_while_workers_live_and_stops_none_of_them(
+    empty_house: House,
+) -> None:
+    house = empty_house
+    worker = house.worker()
+    assert house.run(2)[1].code == 0
+    wrong = house.cluster.directory / "wrong"
+    flags = house.flags(3)[1]
+    flags[flags.index("--results-dir") + 1] = str(wrong)
+
+    refused = house.cluster.call("run", *flags)
+
+    assert refused.code == 2, refused
+    assert str(wrong) in refused.err
+    assert str(house.cluster.results) in refused.err
+    assert not wrong.exists()
+    assert (house.waiting(), worker.poll()) == ([], None)
+
+
+def test_messages_of_another_folder_neither_stop_a_worker_at_work_nor_get_lost(
+    empty_house: House,
+) -> None:
+    """They were sent while nobody lived who could tell; callbacks share one lane in any case."""
+    house = empty_house
+    other = house.cluster.directory / "other"
+    worker = house.worker("threads")
+    run, said = house.run(2, pool="threads")
+    assert said.code == 0, said
+    address = opened(run.dir).address
+    elsewhere = replace(
+        address, root=ResultsRoot(other, "ab" * 16), ref="far/away", queue="threads"
+    )
+    queue = RedisQueue(house.cluster.broker.url)
+    queue.dispatch(elsewhere, 1, [PendingAttempt(0, 1, "t0")], 1)
+    queue.finalize(elsewhere, 1)
+
+    until(lambda: "left to other workers" in house.log_of(worker), "the worker has met it")
+    again, said = house.run(4, pool="threads")
+
+    assert (said.code, again.executed(), worker.poll()) == (0, 4, None), said
+    assert queue.holdings(elsewhere).all == {(0, 1)}
+    queue.close()
 
 
 def test_a_worker_whose_folder_is_mounted_late_waits_for_it(empty_house: House) -> None:

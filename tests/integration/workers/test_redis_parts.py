@@ -7,15 +7,16 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisIsAway
 
-from agentcompass.coordinator.ports import PendingAttempt, RunAddress
+from agentcompass.coordinator.ports import LiveWorker, PendingAttempt, RunAddress
 from agentcompass.errors import BrokerUnreachable
 from agentcompass.runtime.ports import LeaseHeld, LeaseKey, LeasesUnreachable, LeaseTaken
-from agentcompass.store.root import ResultsRoot
+from agentcompass.store.root import ResultsRoot, open_root
 from tests.support.broker import RealBroker, free_port
 from tests.support.worker_lab import ROOT_ID, pending
 from workers.broker.client import connect
@@ -24,8 +25,10 @@ from workers.broker.keys import PARKED, RunKeys, lease_key
 from workers.broker.lanes import lanes_of, least_loaded
 from workers.broker.leases import Holding, RedisLeases, lease_value
 from workers.broker.parking import Parking
+from workers.broker.presence import Presence, Word
 from workers.broker.wire import Envelope
 from workers.dispatch import RedisQueue, headers
+from workers.keeping.herald import Herald
 
 pytestmark = pytest.mark.integration
 
@@ -284,3 +287,59 @@ def test_a_broker_that_hangs_is_given_up_in_time(broker: RealBroker) -> None:
     finally:
         broker.process.send_signal(signal.SIGCONT)
     assert time.monotonic() - started < 5
+
+
+def test_workers_are_known_by_their_queue_until_their_word_ends(
+    client: Redis, queue: RedisQueue
+) -> None:
+    presence = Presence(client)
+    presence.say("gpu", Word("i-1", "w@a", "ab" * 4, "/results"), 60)
+    presence.say("gpu", Word("i-2", "w@a", "cd" * 4, "/results"), 60)
+    presence.say("other", Word("i-1", "w@a", "ab" * 4, "/results"), 0.001)
+    client.zadd("ac:serving:gpu", {"rubbish": 1e12})
+
+    assert queue.workers("gpu") == [
+        LiveWorker("w@a", root, "/results") for root in ("ab" * 4, "cd" * 4)
+    ]
+    time.sleep(0.01)
+    assert queue.workers("other") == []
+    presence.withdraw("gpu", Word("i-1", "w@a", "ab" * 4, "/results"))
+    assert len(queue.workers("gpu")) == 1
+
+
+def test_a_herald_tells_of_a_folder_that_was_mounted_late_and_takes_its_leave(
+    client: Redis, queue: RedisQueue, tmp_path: Path
+) -> None:
+    leaving: list[str] = []
+    results = tmp_path / "results"
+    herald = Herald(
+        Presence(client), ("a", "b"), ("i-1", "w@a"), results, 60.0, lambda: bool(leaving)
+    )
+
+    herald.tick(0.0)
+    assert queue.workers("b") == [LiveWorker("w@a", "", str(results))]
+    root = open_root(results)
+    herald.tick(1.0)
+    assert queue.workers("b")[0].root == ""
+    herald.tick(20.0)
+    assert queue.workers("b") == [LiveWorker("w@a", root.digest, str(results))]
+
+    leaving.append("")
+    herald.tick(20.1)
+    assert (queue.workers("a"), queue.workers("b")) == ([], [])
+
+
+def test_a_herald_without_redis_tries_again(broker: RealBroker, tmp_path: Path) -> None:
+    (tmp_path / ".agentcompass-root").write_text("none of ours")
+    with (
+        closing(connect(broker.url, retries=0)) as client,
+        closing(RedisQueue(broker.url)) as queue,
+    ):
+        herald = Herald(Presence(client), ("a",), ("i", "w@a"), tmp_path, 4.0, lambda: False)
+        broker.kill()
+        herald.tick(0.0)
+        broker.start()
+
+        herald.tick(1.0)
+
+        assert queue.workers("a") == [LiveWorker("w@a", "", str(tmp_path))]

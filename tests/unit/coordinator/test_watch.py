@@ -6,6 +6,7 @@ import shutil
 
 from agentcompass.coordinator.control import cancel, pause
 from agentcompass.coordinator.planning.start import SealedRun
+from agentcompass.coordinator.ports import LiveWorker
 from agentcompass.coordinator.snapshot import all_work, breadth_first
 from agentcompass.coordinator.watching.decide import WatchPolicy
 from agentcompass.coordinator.watching.watch import watch
@@ -170,3 +171,17 @@ def test_who_is_asked_to_leave_leaves_the_run_as_it_is(make_run: RunMaker) -> No
 
     assert end_of(world, run) == "left"
     assert sealed.load(run.address.run_dir).status == "running"
+
+
+def test_lost_attempts_are_not_sent_to_workers_of_other_folders_only(make_run: RunMaker) -> None:
+    world, run = World(), make_run("a")
+    dispatched(world, run)
+    world.queue.lanes.clear()
+    world.queue.living = [LiveWorker("w@far", "0" * 8, "/mnt/theirs")]
+    world.clock.plans.append((2_000, world.queue.living.clear))
+    world.clock.plans.append((4_000, lambda: finish(world, run, "a")))
+
+    assert end_of(world, run) == "finished"
+
+    assert len(world.queue.resent) == 1
+    assert sum("other folders" in line for line in world.observer.lines) == 1

@@ -26,7 +26,7 @@ from workers.serving.logs import LineHandler
 from workers.serving.options import ServeOptions
 from workers.serving.refusal import REFUSED, Refusal
 from workers.serving.supervisor import REFUSED as REFUSED_BY_NUMBER
-from workers.tasks import NotYet
+from workers.tasks import Elsewhere, NotYet
 from workers.wiring import RealParts
 
 CANARY = "canary-4711"
@@ -261,7 +261,7 @@ def parts_in(results: Path, tmp_path: Path) -> RealParts:
     bench: Any = SimpleNamespace(
         options=options, worker="w@h", leases=None, keeper=None, secrets={}
     )
-    bench.instance = SimpleNamespace(work=tmp_path)
+    bench.instance = SimpleNamespace(work=tmp_path, proven_root=lambda: "")
     return RealParts(bench, invisible_s=4.0, sleep=lambda _: None)
 
 
@@ -274,23 +274,24 @@ def test_a_worker_without_the_messages_folder_can_do_nothing(
         open_root(results)
     parts = parts_in(results, tmp_path)
 
-    attempt = parts.deliver(AttemptMessage(run="r", root="0" * 8, leg=1, offset=0, attempt=1))
+    back = parts.deliver(AttemptMessage(run="r", root="0" * 8, leg=1, offset=0, attempt=1))
     finalizer = parts.finalize(FinalizeMessage(run="r", root="0" * 8, leg=1))
 
-    for back in (attempt, finalizer):
-        assert isinstance(back, HandBack)
-        assert back.stops_consuming
-        assert str(results) in back.message
-        assert "\n" not in back.message
+    assert isinstance(back, HandBack)
+    assert back.stops_consuming
+    assert str(results) in back.message
+    assert "\n" not in back.message
+    assert finalizer == Elsewhere(), "other queues share its lane"
 
 
 def test_a_folder_that_is_none_is_said_in_one_line(tmp_path: Path) -> None:
     (tmp_path / ".agentcompass-root").write_text("what is this?")
 
-    back = parts_in(tmp_path, tmp_path).deliver(
-        AttemptMessage(run="r", root="0" * 8, leg=1, offset=0, attempt=1)
-    )
+    parts = parts_in(tmp_path, tmp_path)
 
+    back = parts.deliver(AttemptMessage(run="r", root="0" * 8, leg=1, offset=0, attempt=1))
+
+    assert parts.finalize(FinalizeMessage(run="r", root="0" * 8, leg=1)) == Elsewhere()
     assert isinstance(back, HandBack)
     assert "\n" not in back.message
 

@@ -201,20 +201,31 @@ def test_a_finalizer_that_breaks_comes_back(lot: ParkingLot) -> None:
     assert len(lot.parked) == 1
 
 
-def test_a_finalizer_of_another_folder_is_given_back(lot: ParkingLot) -> None:
-    refused: list[str] = []
-    back = HandBack("other_root", "another folder", stops_consuming=True)
-
-    with pytest.raises(Reject):
-        tasks.run_finalize(
-            a_request(),
-            ["run-1", ROOT, 1],
-            {},
-            parts(lot, finalize=lambda message: back, refused=refused),
-        )
-    assert refused == ["another folder"]
-
-
 def test_a_finalizer_with_strange_arguments_is_refused(lot: ParkingLot) -> None:
     with pytest.raises(Reject):
         tasks.run_finalize(a_request(), ["run-1", ROOT], {}, parts(lot))
+
+
+@pytest.mark.parametrize(("waited_s", "due_s"), [(0.0, 5.0), (400.0, 100.0), (90_000.0, 300.0)])
+def test_a_callback_of_another_folder_is_left_to_others_ever_less_often(
+    lot: ParkingLot, waited_s: float, due_s: float
+) -> None:
+    request = a_request(compass_since=10_000_000.0 - waited_s)
+    own = parts(lot, finalize=lambda message: tasks.Elsewhere(), now=10_000_000.0)
+
+    with pytest.raises(Ignore):
+        tasks.run_finalize(request, ["run-1", ROOT, 1], {}, own)
+
+    assert [(parked[2], parked[0].since_s) for parked in lot.parked] == [
+        (due_s, 10_000_000.0 - waited_s)
+    ]
+
+
+def test_a_callback_that_nobody_wanted_for_a_month_is_dropped(lot: ParkingLot) -> None:
+    request = a_request(compass_since=0.0)
+    own = parts(lot, finalize=lambda message: tasks.Elsewhere(), now=31 * 86_400.0)
+
+    with pytest.raises(Ignore):
+        tasks.run_finalize(request, ["run-1", ROOT, 1], {}, own)
+
+    assert lot.parked == []
