@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 
 from pydantic import JsonValue
 
 from agentcompass.models.base import JsonObject
+from agentcompass.models.extent import json_value
 from agentcompass.models.result import AttemptResult
 from agentcompass.models.trajectory import Step
 
@@ -31,7 +31,7 @@ def has_readable_arguments(call: JsonObject) -> bool:
     given = (function if isinstance(function, dict) else call).get("arguments", {})
     if isinstance(given, str):
         try:
-            given = json.loads(given or "{}")
+            given = json_value(given or "{}")
         except ValueError:
             return False
     return isinstance(given, dict)

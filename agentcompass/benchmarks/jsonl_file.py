@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, NoReturn
@@ -12,6 +12,7 @@ from typing import IO, Final, NoReturn
 from pydantic import JsonValue
 
 from agentcompass.errors import UsageError
+from agentcompass.models.extent import Pairs, json_value
 
 _HINT: Final = "correct that line; a line is one JSON object, and its columns are named by --param"
 
@@ -68,17 +69,17 @@ def _opened(path: Path) -> IO[str]:
 
 def _columns(path: Path, number: int, line: str) -> dict[str, JsonValue]:
     try:
-        value = json.loads(line, object_pairs_hook=_without_duplicates, parse_constant=_no_number)
+        value = json_value(line, of_pairs=_without_duplicates, of_constant=_no_number)
     except json.JSONDecodeError as error:
         raise _problem(path, number, f"not JSON: {error.msg} at column {error.colno}") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise _problem(path, number, str(error)) from error
     if not isinstance(value, dict):
         raise _problem(path, number, "not a JSON object")
     return value
 
 
-def _without_duplicates(pairs: Sequence[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+def _without_duplicates(pairs: Pairs) -> dict[str, JsonValue]:
     columns = dict(pairs)
     if len(columns) != len(pairs):
         names = [name for name, _ in pairs]

@@ -30,6 +30,7 @@ from agentcompass.llm.wire import (
 )
 from agentcompass.models.base import JsonObject
 from agentcompass.models.context import ModelEndpoint
+from agentcompass.models.extent import json_value
 
 if TYPE_CHECKING:
     from anthropic import Anthropic
@@ -178,7 +179,7 @@ def _tool_use(call: JsonObject) -> JsonObject:
 
 def _arguments(written: JsonValue) -> JsonObject:
     try:
-        found = json.loads(written) if isinstance(written, str) else written
+        found = json_value(written) if isinstance(written, str) else written
     except ValueError:
         found = None
     return found if isinstance(found, dict) else {"malformed": written}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Final, cast
+from typing import Final
 
 from agentcompass.llm.base import CallFailed, FailureKind, Reply
 from agentcompass.models.base import JsonObject
+from agentcompass.models.extent import json_value
 
 _REFUSED: Final = frozenset({401, 402, 403})
 _WORTH_ASKING_AGAIN: Final = frozenset({408, 409, 425, 429})
@@ -60,7 +61,7 @@ def read_reply(raw: bytes, *, request_id: str | None = None) -> Reply:
 def server_words(raw: bytes) -> str:
     """Return what an error answer says, on one line and cut to a readable length."""
     try:
-        body = json.loads(raw)
+        body = json_value(raw)
     except ValueError:
         body = None
     error = body.get("error", body) if isinstance(body, dict) else None
@@ -76,12 +77,12 @@ def json_object(raw: bytes) -> JsonObject:
         CallFailed: it is none; perhaps the next answer is.
     """
     try:
-        body = json.loads(raw)
+        body = json_value(raw)
     except ValueError as error:
         raise broken("it is not JSON", raw) from error
     if not isinstance(body, dict):
         raise broken("it is not a JSON object", raw)
-    return cast("JsonObject", body)
+    return body
 
 
 def broken(reason: str, raw: bytes) -> CallFailed:

@@ -37,11 +37,10 @@ from uuid import UUID
 
 from pydantic import BaseModel, JsonValue
 
+from agentcompass.models.extent import MAX_DEPTH
 from agentcompass.models.request import MASK
 from agentcompass.models.secret import SecretValue
 
-MAX_DEPTH: Final = 100
-"""Levels of nesting of one value; parsers of other languages stop soon after."""
 _INT_MIN: Final = -(2**63)
 _INT_MAX: Final = 2**64 - 1
 _LEAVES: Final = frozenset({str, bool, int, float})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import tomllib
 from pathlib import Path
@@ -11,6 +10,7 @@ from pydantic import JsonValue
 
 from agentcompass.errors import UsageError
 from agentcompass.models.base import JsonObject
+from agentcompass.models.extent import Pairs, json_value, refuse_excess
 
 
 def read_request_file(path: Path) -> JsonObject:
@@ -36,6 +36,7 @@ def read_mapping(path: Path, what: str, example: str = "`name: value`") -> JsonO
         raise UsageError(f"cannot read the {what}: {reason}", where=str(path)) from error
     try:
         content = _parse(path, text)
+        refuse_excess(content)
     except (tomllib.TOMLDecodeError, ValueError, RecursionError) as error:
         raise UsageError(
             f"the {what} is not valid: {_one_line(error)}",
@@ -50,7 +51,7 @@ def read_mapping(path: Path, what: str, example: str = "`name: value`") -> JsonO
 def parsed_json(text: str, where: str) -> JsonValue:
     """Return JSON given in an option by the same rules; UsageError if it is none."""
     try:
-        return plain(json.loads(text, object_pairs_hook=_distinct), "it", where)
+        return plain(json_value(text, of_pairs=_distinct), "it", where)
     except ValueError as error:
         raise UsageError(f"not valid JSON: {_one_line(error)}", where=where) from error
 
@@ -77,7 +78,7 @@ def _parse(path: Path, text: str) -> object:
         case ".toml":
             return tomllib.loads(text)
         case ".json":
-            return json.loads(text, object_pairs_hook=_distinct)
+            return json_value(text, of_pairs=_distinct)
         case _:
             # Imported here, because most commands read no YAML.
             from agentcompass.coordinator.asking.strict_yaml import load
@@ -85,7 +86,7 @@ def _parse(path: Path, text: str) -> object:
             return load(text)
 
 
-def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _distinct(pairs: Pairs) -> JsonObject:
     content = dict(pairs)
     if len(content) != len(pairs):
         names = [name for name, _ in pairs]

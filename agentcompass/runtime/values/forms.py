@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
+from agentcompass.models.extent import json_value
 from agentcompass.runtime.redact import is_secret_name
 
 MIN_LENGTH: Final = 8
@@ -127,8 +128,8 @@ def secret_parts(value: str) -> list[str]:
         return _header_parts(scheme[1], scheme[2])
     if value.lstrip().startswith("{"):
         try:
-            return list(dict.fromkeys(_secret_leaves(json.loads(value), is_secret=False)))
-        except (ValueError, RecursionError):
+            return list(dict.fromkeys(_secret_leaves(json_value(value), is_secret=False)))
+        except ValueError:
             return [value]
     return [value]
 

@@ -20,6 +20,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from agentcompass.models.base import JsonObject
+from agentcompass.models.extent import json_value
 from agentcompass.models.request import ComponentSpec, SecretRef
 from agentcompass.models.secret import SecretValue
 from agentcompass.runtime.redact import credentials_replaced, is_secret_name
@@ -71,10 +72,9 @@ def inner_json(text: str) -> JsonValue:
     if not text.startswith(("{", "[")):
         return None
     try:
-        found: JsonValue = json.loads(text)
-    except (ValueError, RecursionError):
+        return json_value(text)
+    except ValueError:
         return None
-    return found
 
 
 def in_place(value: JsonValue, value_of: ValueOf, *, is_secret: bool = False) -> JsonValue:

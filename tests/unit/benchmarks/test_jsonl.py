@@ -108,6 +108,7 @@ class TestLoading:
         [
             ("{", "not JSON"),
             ("[]", "not a JSON object"),
+            ('{"prompt":' * 5_000 + "1" + "}" * 5_000, "more than 100 levels deep"),
             ('{"prompt": "?", "prompt": "?"}', "'prompt' is given twice"),
             ('{"prompt": "?", "answer": NaN}', "NaN is not JSON"),
             ({"answer": "!"}, "no prompt in column 'prompt'"),

@@ -14,6 +14,11 @@ from agentcompass.models.request import SecretRef
 BENCH: JsonObject = {"benchmark": {"id": "bench"}}
 
 
+ALIAS_BOMB = "a: &a0 [lol]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 13)
+)
+
+
 def asked(
     flags: JsonObject,
     *params: str,
@@ -69,6 +74,9 @@ class TestWhereItComesFrom:
             ("1: a\n", "not text"),
             ("benchmark: [a\n", "line 2"),
             ("- a\n", "must hold fields"),
+            ("benchmark: &a [*a]\n", "more than 100 levels deep"),
+            (f"benchmark: {'[' * 100_000}", "nested too deeply"),
+            (ALIAS_BOMB, "more than 10,000,000 values"),
             ("benchmark: {id: b, params: {x: .nan}}", "benchmark.params.x is not a finite number"),
         ],
     )
@@ -118,6 +126,13 @@ class TestParam:
     def test_what_names_no_parameter_is_refused(self, text: str) -> None:
         with pytest.raises(UsageError, match=r"component\.key=value"):
             parse_param(text)
+
+    @pytest.mark.parametrize("depth", [101, 5_000, 100_000])
+    def test_a_value_that_is_too_deep_is_not_taken_for_text(self, depth: int) -> None:
+        with pytest.raises(UsageError, match="100 levels deep") as caught:
+            parse_param("benchmark.x=" + "[" * depth + "1" + "]" * depth)
+
+        assert len(str(caught.value)) < 200
 
 
 class TestWhatIsRefused:

@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentcompass.models.extent import MAX_DEPTH
 from agentcompass.models.issue import Issue
 from agentcompass.models.secret import SecretValue
-from agentcompass.runtime.normalize import MAX_DEPTH, Normalizer, utf8_text
+from agentcompass.runtime.normalize import Normalizer, utf8_text
 
 
 class Colour(Enum):

@@ -49,6 +49,7 @@ def test_a_tree_may_stand_in_a_file(tmp_path: Path, name: str, text: str) -> Non
         (None, '{"type": "leaf"', "not valid JSON"),
         (None, '{"type": "leaf", "type": "leaf"}', "'type' is given twice"),
         (None, '{"type": "weighted", "weights": {"x": NaN}}', "not a finite number"),
+        (None, '{"type":' * 5_000 + "1" + "}" * 5_000, "more than 100 levels deep"),
         (None, "no/such/file.json", "cannot read the category hierarchy"),
     ],
 )
