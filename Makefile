@@ -67,6 +67,7 @@ lock:         ## renew constraints.txt from the newest releases that the bounds 
 	rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/python -m pip --quiet install --upgrade pip
 	.venv-lock/bin/python -m pip --quiet install --editable '.[humaneval]' --group dev
+	.venv-lock/bin/python -m pip --quiet install --no-deps mini-swe-agent
 	{ grep '^#' constraints.txt; \
 	  { .venv-lock/bin/python -m pip freeze --all --exclude-editable | grep -v '^setuptools=='; \
 	    grep '^async-timeout==' constraints.txt; } | LC_ALL=C sort -f -u; } > constraints.new
@@ -87,4 +88,5 @@ $(VENV)/.base: pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.base
 	$(PIP) install --constraint constraints.txt --group dev
+	$(PIP) install --constraint constraints.txt --no-deps mini-swe-agent
 	@touch $@

@@ -13,6 +13,7 @@ PRODUCT: Final = ("agentcompass", "workers")
 MAX_LINES: Final = 400
 
 MAY_WRITE: Final = {
+    "agentcompass/benchmarks/shell_tasks/benchmark.py": "a task's files, on their way into its environment",
     "agentcompass/store/atomic.py": "the one module that puts bytes under a final name",
     "agentcompass/cli/main.py": "turns a closed stdout into /dev/null",
     "agentcompass/environments/docker/archives.py": "copies out of a container",

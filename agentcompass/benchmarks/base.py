@@ -26,7 +26,8 @@ class Benchmark(Generic[ParamsT]):
     contract: ClassVar[MetricContract]
     aggregation: ClassVar[str] = "micro_weighted"
     category_hierarchy: ClassVar[JsonValue] = None
-    evaluation_environment_mode: ClassVar[EvaluationMode] = "none"
+    evaluation_environment_mode: EvaluationMode = "none"
+    """Of the class, or of the object where a parameter decides."""
 
     def __init__(self, params: ParamsT) -> None:
         self.params = params

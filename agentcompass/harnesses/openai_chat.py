@@ -13,16 +13,16 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 from typing_extensions import override
 
 from agentcompass.environments.base import EnvironmentHandle
 from agentcompass.errors import AttemptFailure
 from agentcompass.harnesses.base import Harness
+from agentcompass.harnesses.prompts import identity_headers, messages_of
 from agentcompass.llm.base import CallPolicy, ChatRequest
 from agentcompass.llm.client import CallRecord, ChatClient, telemetry_of
 from agentcompass.llm.protocols import send
-from agentcompass.models.base import JsonObject
 from agentcompass.models.context import AttemptContext, ModelEndpoint
 from agentcompass.models.result import RunResult
 from agentcompass.models.task import PreparedTask
@@ -58,7 +58,7 @@ class OpenAIChat(Harness[OpenAIChatParams]):
     ) -> RunResult:
         """Ask once, with the client's back-off, and return the text of the answer."""
         messages = messages_of(prepared, self.params.system_prompt)
-        headers = _identity(context) if self.params.identify else {}
+        headers = identity_headers(context) if self.params.identify else {}
         request = ChatRequest(messages, prepared.input.tools, headers)
         context.progress(f"asking {model.spec.id}")
         try:
@@ -68,35 +68,6 @@ class OpenAIChat(Harness[OpenAIChatParams]):
                 failure.partial = _result(prepared, model, request, failure.partial)
             raise
         return _result(prepared, model, request, record)
-
-
-def messages_of(prepared: PreparedTask, system_prompt: str | None) -> tuple[JsonObject, ...]:
-    """Return the conversation: the task's own messages, or its prompt with its media.
-
-    A system prompt comes first and replaces system messages of the task.
-    """
-    given = prepared.input
-    system = given.system_prompt if system_prompt is None else system_prompt
-    messages = given.messages
-    if not messages:
-        content: JsonValue = given.prompt
-        if given.media:
-            content = [{"type": "text", "text": given.prompt}, *given.media]
-        messages = ({"role": "user", "content": content},)
-    if not system:
-        return messages
-    rest = (message for message in messages if message.get("role") != "system")
-    return ({"role": "system", "content": system}, *rest)
-
-
-def _identity(context: AttemptContext) -> dict[str, str]:
-    # A header holds ASCII only; what else a task id may hold is escaped, not lost.
-    task_id = context.task_id.encode("ascii", "backslashreplace").decode("ascii")
-    return {
-        "X-Agentcompass-Run": context.run_id.encode("ascii", "backslashreplace").decode("ascii"),
-        "X-Agentcompass-Task": task_id,
-        "X-Agentcompass-Attempt": str(context.attempt),
-    }
 
 
 def _result(

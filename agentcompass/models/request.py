@@ -48,6 +48,11 @@ class ModelPrices(Frozen):
     reasoning_usd_per_mtok: float | None = Field(default=None, ge=0)
     """Of reasoning; null means the price of other output."""
 
+    @property
+    def are_known(self) -> bool:
+        """True if a cost can be told from token counts."""
+        return self.input_usd_per_mtok is not None and self.output_usd_per_mtok is not None
+
 
 def _http_url(value: str) -> str:
     if value and "${" not in value and not _HTTP_URL.match(value):

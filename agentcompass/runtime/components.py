@@ -50,11 +50,14 @@ BUILT_IN: Final[Mapping[Kind, Mapping[str, str]]] = {
     "benchmark": {
         "humaneval": "agentcompass.benchmarks.humaneval:HumanEval",
         "jsonl": "agentcompass.benchmarks.jsonl:JsonlBenchmark",
+        "shell_tasks": "agentcompass.benchmarks.shell_tasks.benchmark:ShellTasks",
     },
     "harness": {
         "command": "agentcompass.harnesses.command:CommandHarness",
+        "mini_swe_agent": "agentcompass.harnesses.mini_swe_agent.harness:MiniSweAgentHarness",
         "none": "agentcompass.harnesses.none:NoHarness",
         "openai_chat": "agentcompass.harnesses.openai_chat:OpenAIChat",
+        "tool_loop": "agentcompass.harnesses.tool_loop.harness:ToolLoop",
     },
     "environment": {
         "bubblewrap": "agentcompass.environments.bubblewrap:Bubblewrap",

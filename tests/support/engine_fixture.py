@@ -12,7 +12,7 @@ from tests.support.docker_engine import NoEngine, running_engine
 
 
 @cache
-def _address() -> tuple[str, str]:
+def address() -> tuple[str, str]:
     """Return the address of the engine, or "" and why there is none."""
     stack = ExitStack()
     atexit.register(stack.close)
@@ -25,8 +25,8 @@ def _address() -> tuple[str, str]:
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the address of an engine of our own, which `DOCKER_HOST` names."""
-    address, reason = _address()
-    if not address:
+    place, reason = address()
+    if not place:
         pytest.skip(reason)
-    monkeypatch.setenv("DOCKER_HOST", address)
-    return address
+    monkeypatch.setenv("DOCKER_HOST", place)
+    return place

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from agentcompass.errors import AttemptFailure
-from agentcompass.harnesses.openai_chat import OpenAIChat, OpenAIChatParams, messages_of
+from agentcompass.harnesses.openai_chat import OpenAIChat, OpenAIChatParams
+from agentcompass.harnesses.prompts import messages_of
 from agentcompass.models.base import JsonObject
 from agentcompass.models.context import AttemptContext, ModelEndpoint
 from agentcompass.models.request import ModelPrices, ModelSpec

@@ -1,0 +1,1 @@
+"""Harness `mini_swe_agent`: the agent of the package mini-swe-agent, on our model and environment."""

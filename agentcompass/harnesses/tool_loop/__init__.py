@@ -1,0 +1,1 @@
+"""Harness `tool_loop`: a small agent that calls tools; the conversation, its tools, its limits."""
