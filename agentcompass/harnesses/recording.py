@@ -103,6 +103,7 @@ class Recorder:
             "model_calls": sum(record.model_retries + 1 for record in records),
             "model_retries": sum(record.model_retries for record in records),
             "backoff_s": round(sum(record.backoff_s for record in records), 3),
+            "slot_wait_s": round(sum(record.slot_wait_s for record in records), 3),
             "llm_infer_ms": sum(infer) if infer else None,
             "env_action_ms": sum(acted) if acted else None,
             "usage": {

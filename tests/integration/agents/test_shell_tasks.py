@@ -64,6 +64,22 @@ def test_mini_swe_agent_scores_the_same(lab: AgentLab, environment: str, mode: s
     assert list(lab.home.iterdir()) == [], "nothing is written to the user's home"
 
 
+@pytest.mark.parametrize("harness", ["tool_loop", "mini_swe_agent"])
+def test_an_agent_ends_by_itself_before_its_deadline_and_its_work_counts(
+    lab: AgentLab, harness: str
+) -> None:
+    run = lab.run(
+        f"late-{harness}", harness, "host_process", "reuse", "--task-id", STUCK[0],
+        "--timeout", "4", "--param", "harness.max_steps=1000000",
+    )  # fmt: skip
+
+    result = run.results[STUCK[0]]
+    assert [(each["severity"], each["code"]) for each in result["issues"]] == [
+        ("warning", "time_limit")
+    ]
+    assert (result["status"], result["metrics"]) == ("completed", {"correct": False, "cases": 0.0})
+
+
 def test_a_trajectory_tells_what_was_said_and_what_came_of_it(lab: AgentLab) -> None:
     for harness in ("tool_loop", "mini_swe_agent"):
         run = lab.run(
