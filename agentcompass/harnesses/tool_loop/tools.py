@@ -26,6 +26,7 @@ _READ: Final = (
     'sed -n "$2,$3p" <"$1"; total=$(wc -l <"$1"); '
     '[ "$total" -le "$3" ] || echo "[the file has $total lines]"'
 )
+_SIZE: Final = 'test -f "$1" && wc -c <"$1"'
 _WRITE: Final = 'mkdir -p -- "$(dirname -- "$1")" && cat >"$1"'
 _FILE_TIMEOUT_S: Final = 60.0
 _MAX_EDITED_BYTES: Final = 8 * 2**20
@@ -196,11 +197,14 @@ class Toolbox:
         return _Done(text, ended.duration_s * 1_000)
 
     def _edit(self, wanted: EditFile, timeout_s: float) -> _Done:
+        sized = self._environment.exec(["sh", "-c", _SIZE, "sh", wanted.path])
+        if sized.exit_code != 0:
+            raise Refused(f"there is no file {wanted.path}")
+        if int(sized.stdout) > _MAX_EDITED_BYTES:
+            raise Refused(f"{wanted.path} has more than {_MAX_EDITED_BYTES} bytes")
         copy = self._context.work_dir / f"edited-{self._context.token[:16]}"
         self._environment.download(wanted.path, copy)
         try:
-            if not copy.is_file() or copy.stat().st_size > _MAX_EDITED_BYTES:
-                raise Refused(f"{wanted.path} is no file that can be edited")
             content = copy.read_bytes().decode("utf-8")
         finally:
             copy.unlink(missing_ok=True)

@@ -81,7 +81,15 @@ def test_what_is_no_text_or_not_there_cannot_be_edited(call: Call, place: Path) 
     (place / "f").write_bytes(b"\xff\xfe")
 
     assert call("edit_file", path="f", old_text="a", new_text="").text.startswith("error: Unicode")
-    assert "No such file" in call("edit_file", path="g", old_text="a", new_text="").text
+    missing = call("edit_file", path="g", old_text="a", new_text="")
+    assert missing.text == "error: there is no file g"
+
+
+def test_what_is_too_large_is_not_edited(call: Call, place: Path) -> None:
+    with (place / "f").open("wb") as file:
+        file.truncate(9 * 2**20)
+
+    assert "more than" in call("edit_file", path="f", old_text="a", new_text="").text
 
 
 def test_a_command_that_cannot_be_started_is_said(call: Call) -> None:
