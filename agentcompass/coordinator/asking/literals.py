@@ -33,6 +33,8 @@ from agentcompass.runtime.values.references import (
 
 _LONG_NUMBER: Final = 6
 """Digits. A shorter one under a secret's name is more likely a setting."""
+_LIKE_A_VALUE: Final = re.compile(r"(?=[A-Za-z]*[0-9]|[A-Z]+[a-z]|[a-z]+[A-Z])[A-Za-z0-9]{16}")
+"""As `hf_…` and other keys have it: they are well-formed names of variables, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +170,16 @@ def refuse_literals(separated: Separated, where: str) -> None:
             f"{path}{more} is a literal secret, which must not travel through a broker",
             where=where,
             hint=f"export {variable}=… where the workers start\n      and name it here: {as_named}",
+        )
+
+
+def refuse_values_as_names(referenced: Iterable[str], known: Mapping[str, str], where: str) -> None:
+    """Refuse what is the secret itself, not its name: a name is frozen, sent and shown."""
+    if any(name not in known and _LIKE_A_VALUE.search(name) for name in referenced):
+        raise UsageError(
+            "what looks like a secret stands where the name of its variable belongs",
+            where=where,
+            hint="put the secret into a variable and give that name: --api-key-env OPENAI_API_KEY",
         )
 
 

@@ -16,6 +16,7 @@ from agentcompass.coordinator.asking.literals import (
     Separated,
     refuse_literals,
     refuse_missing,
+    refuse_values_as_names,
     separate_literals,
 )
 from agentcompass.coordinator.asking.request_file import read_request_file
@@ -57,10 +58,12 @@ class Gathered:
 
     def refuse_what_cannot_work(self, environ: Mapping[str, str]) -> None:
         """Refuse literals with a broker, and missing secrets without one."""
+        known = {**environ, **self.separated.values}
+        refuse_values_as_names(self.separated.referenced, known, self.where)
         if self.broker:
             refuse_literals(self.separated, self.where)
         else:
-            refuse_missing(self.separated.referenced, {**environ, **self.separated.values})
+            refuse_missing(self.separated.referenced, known)
 
 
 def ask(

@@ -16,6 +16,7 @@ from agentcompass.coordinator.asking.literals import (
     Separated,
     refuse_literals,
     refuse_missing,
+    refuse_values_as_names,
     separate_literals,
 )
 from agentcompass.coordinator.asking.request_file import read_mapping
@@ -136,11 +137,13 @@ class _Reader:
 
     def refuse_what_cannot_work(self, broker: str | None) -> None:
         """Refuse literals with a broker, and missing secrets without one."""
+        known = {**self._environ, **self.secrets}
         for where, separated in self._separated:
+            refuse_values_as_names(separated.referenced, known, where)
             if broker:
                 refuse_literals(separated, where)
             else:
-                _refuse_missing(separated, {**self._environ, **self.secrets}, where)
+                _refuse_missing(separated, known, where)
 
     def _named(self, path: str, at: int, own: JsonObject) -> str:
         """Return how the author knows a field: where it is written."""

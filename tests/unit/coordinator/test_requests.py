@@ -213,6 +213,19 @@ class TestSecrets:
 
         assert asked({**flags, "broker": "redis://h"}).request.model.api_key is not None
 
+    @pytest.mark.parametrize("broker", [None, "redis://h"])
+    @pytest.mark.parametrize("key", ["hf_nRzTkWqLxYbVmCdPsGjHuAe", "AKIA0O1SF9DNN7EXAM2L"])
+    def test_a_key_in_the_place_of_its_name_is_refused_and_not_shown(
+        self, key: str, broker: str | None
+    ) -> None:
+        flags: JsonObject = {**BENCH, "model": {"api_key": {"env": key}}, "broker": broker}
+
+        with pytest.raises(UsageError, match="looks like a secret") as refused:
+            asked(flags)
+
+        assert key[:8] not in str(refused.value)
+        assert asked(flags, environ={key: "value"}).request.model.api_key is not None
+
     def test_the_mask_is_never_taken_for_a_secret(self) -> None:
         with pytest.raises(UsageError, match="mask"):
             asked({**BENCH, "model": {"api_key": "********"}})
