@@ -13,6 +13,7 @@ from agentcompass.models.secret import MASK as MASK
 
 MAX_ATTEMPTS: Final = 10_000
 _HTTP_URL: Final = re.compile(r"https?://[^/\s]", re.IGNORECASE)
+_LARGEST_PORT: Final = 65_535
 
 
 class AttemptPlan(Frozen):
@@ -57,6 +58,11 @@ class ModelPrices(Frozen):
 def _http_url(value: str) -> str:
     if value and "${" not in value and not _HTTP_URL.match(value):
         raise ValueError("it must begin with http:// or https:// and a host")
+    # Not what urlsplit says about it: that quotes what may be a part of a password.
+    host = re.split("[/?#]", value.partition("://")[2], maxsplit=1)[0].rpartition("@")[2]
+    port = host.rpartition(":")[2]
+    if port.isdecimal() and int(port) > _LARGEST_PORT:
+        raise ValueError("its port must be at most 65535")
     return value
 
 

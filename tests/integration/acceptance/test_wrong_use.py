@@ -157,6 +157,11 @@ PLACES = [
     Case("a long run name", (*USUAL, "--run-name", "x" * 150), ["160 bytes", "--run-name"]),
     Case("no name of a key", (*USUAL, "--api-key-env", PASSWORD), ["--api-key-env", "name"]),
     Case("no URL", (*USUAL, "--base-url", "localhost:8000"), ["--base-url", "http://"]),
+    Case(
+        "no such port",
+        (*USUAL, "--base-url", f"http://u:{PASSWORD}@host:99999/v1"),
+        ["--base-url", "port"],
+    ),
     Case("no key", (*USUAL, "--api-key-env", "NO_SUCH_KEY"), ["NO_SUCH_KEY", "export"]),
     Case("a lane of nobody", (*USUAL, "--queue", "GPU!"), ["--queue", "GPU!"]),
     Case("detached from nothing", (*USUAL, "--detach"), ["--broker"]),
