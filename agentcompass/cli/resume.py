@@ -45,7 +45,9 @@ from agentcompass.models.request import Request
     help="Also run again: errored (an ERROR or FATAL issue), failed (wrong, or a score of 0), "
     "unscored (no verdict), or the id of a task. Repeatable.",
 )
-@click.option("--quarantine", is_flag=True, help="Put malformed results aside and run them again.")
+@click.option(
+    "--quarantine", is_flag=True, help="Put malformed records aside and run their attempts again."
+)
 @click.option("--reason", default="", help="Why; recorded in the run.")
 @click.option("--dry-run", is_flag=True, help="Print what would run, and why; change nothing.")
 @click.option("--results-dir", metavar="DIR", help="Where a launch is that is named by its id.")

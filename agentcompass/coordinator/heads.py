@@ -17,7 +17,7 @@ from agentcompass.store.tasks import TaskEntry
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """A result that must be read and cannot."""
+    """A record of an attempt that must be read and cannot."""
 
     entry: TaskEntry
     attempt: int
@@ -33,6 +33,8 @@ class Heads:
     seen: Snapshot
     malformed: list[Malformed] = field(default_factory=list)
     """Filled while iterating; such an attempt is left out of what is yielded."""
+    with_checkpoints: bool = False
+    """Also look whether the checkpoints of attempts without a result can be read."""
 
     def __iter__(self) -> Iterator[tuple[TaskEntry, Mapping[int, ResultHead]]]:
         for entry in tasks.entries(self.run_dir):
@@ -48,6 +50,8 @@ class Heads:
             head = self._read(entry, number, directory)
             if head is not None:
                 heads[number] = head
+        for number in sorted(task.checkpoints) if self.with_checkpoints else ():
+            self._read_checkpoint(entry, number, directory / layout.attempt_dirname(number))
         return heads
 
     def _read(self, entry: TaskEntry, number: int, directory: Path) -> ResultHead | None:
@@ -55,14 +59,24 @@ class Heads:
         try:
             head = self._load(entry, number, path)
         except RecordCorrupt as error:
-            for corrupt, reason in error.problems:
-                self.malformed.append(Malformed(entry, number, corrupt, reason))
+            self._note(entry, number, error)
             return None
         if head is not None and (head.task_id, head.attempt) != (entry.task_id, number):
             reason = f"is the result of {head.task_id!r}, attempt {head.attempt}"
             self.malformed.append(Malformed(entry, number, path, reason))
             return None
         return head
+
+    def _read_checkpoint(self, entry: TaskEntry, number: int, directory: Path) -> None:
+        try:
+            attempts.load_checkpoint(directory)
+        except RecordCorrupt as error:
+            self._note(entry, number, error)
+
+    def _note(self, entry: TaskEntry, number: int, error: RecordCorrupt) -> None:
+        self.malformed += [
+            Malformed(entry, number, path, reason) for path, reason in error.problems
+        ]
 
     def _load(self, entry: TaskEntry, number: int, path: Path) -> ResultHead | None:
         try:

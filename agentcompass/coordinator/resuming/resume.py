@@ -39,7 +39,7 @@ class Wish:
     rerun: Sequence[str] = ()
     """`errored`, `unscored`, `failed` or task ids."""
     quarantine: bool = False
-    """Put malformed results aside and run their attempts again."""
+    """Put malformed records aside and run their attempts again."""
     changes: JsonObject = field(default_factory=dict)
     """Policy, shaped like a request file."""
     reason: str = ""
@@ -89,7 +89,7 @@ def examine(
     Raises:
         RunNotFound: it never started.
         Refusal: another writer's run, or a change of what is frozen.
-        RecordCorrupt: results that must be read cannot be; all of them are listed.
+        RecordCorrupt: records of attempts that must be read cannot be; all of them are listed.
     """
     info = _sealed(run_dir, plan, now)
     seen = _look(run_dir, info, wish)
@@ -99,7 +99,7 @@ def examine(
     policy = policy_change(in_force, wish.changes)
     if not _must_read(run_dir, seen, wish):
         return Resumable(run_dir, seen, policy=policy)
-    heads = Heads(run_dir, seen)
+    heads = Heads(run_dir, seen, with_checkpoints=True)
     contract = info.metric_contract
     reruns = chosen(heads, wish.rerun, contract, seen.legs.closed) if contract else []
     if heads.malformed and not wish.quarantine:

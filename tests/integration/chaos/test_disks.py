@@ -125,15 +125,21 @@ def test_half_a_file_is_named_or_does_not_matter_and_is_never_believed(
         assert torn in [violation.path for violation in check_run(run_dir)]
 
 
-def test_an_attempt_with_half_a_snapshot_is_executed_again_alone(house: House) -> None:
+def test_half_a_snapshot_is_named_and_its_attempt_alone_runs_again_once_it_is_put_aside(
+    house: House,
+) -> None:
     run, _ = house.run(2, "-k", "2")
     directory = _file_of(run.dir, "result.json").parent
     (directory / "result.json").unlink()
     torn = directory / "checkpoint.json"
     torn.write_bytes(torn.read_bytes()[:99])
 
-    said = house.resume(run)
+    refused = house.resume(run)
+    executed = run.executed()
+    said = house.resume(run, "--quarantine")
 
+    assert (refused.code, executed) == (2, 4), refused
+    assert str(torn) in refused.err
     assert said.code == 0, said
     assert (run.executed(), run.executed("t1", 2), run.check()) == (5, 2, [])
 

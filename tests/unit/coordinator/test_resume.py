@@ -17,7 +17,14 @@ from agentcompass.models.request import Request
 from agentcompass.store import attempts, control, run_info
 from agentcompass.store.check import check_run
 from tests.builders import T0, a_result, an_issue
-from tests.support.store_runs import a_reserved_run, a_root, begin, execute, write_report
+from tests.support.store_runs import (
+    a_checkpoint,
+    a_reserved_run,
+    a_root,
+    begin,
+    execute,
+    write_report,
+)
 from tests.unit.coordinator.conftest import RunMaker
 from tests.unit.coordinator.test_start import plan
 
@@ -219,6 +226,23 @@ class TestMalformed:
         assert names(got) == [("a", 1)]
         assert records(run_dir) == [("quarantine", 2)]
         assert check_run(run_dir) == []
+
+    def test_r23_a_torn_checkpoint_of_what_is_left_is_named_and_can_be_put_aside(
+        self, make_run: RunMaker
+    ) -> None:
+        run_dir = make_run("a", "b").address.run_dir
+        view = begin(run_dir, "a")
+        attempts.write_snapshot(view, a_checkpoint(view))
+        torn = view.directory / "checkpoint.json"
+        torn.write_bytes(torn.read_bytes()[:-9])
+
+        with pytest.raises(RecordCorrupt) as caught:
+            look(run_dir)
+
+        assert [path for path, _ in caught.value.problems] == [torn]
+        assert names(resume(run_dir, quarantine=True)) == [("a", 1), ("b", 1)]
+        assert records(run_dir) == [("quarantine", 2)]
+        assert len(list(run_dir.rglob("retries/quarantine-*/checkpoint.json"))) == 1
 
     def test_a_quarantine_that_died_before_it_moved_is_completed(self, make_run: RunMaker) -> None:
         run_dir = finished(make_run, "a", "b")
