@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import pickle
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -10,7 +13,9 @@ import pytest
 from demo.scripted_server import Answer
 from tests.integration.acceptance.conftest import KEY, LONG_ID, PASSWORD, Watched, arguments_of
 from tests.support.cluster import Cluster
+from tests.support.laboratory import Laboratory
 from tests.support.scripted_server import InOrder, ScriptedServer
+from workers.broker.wire import Envelope
 
 pytestmark = pytest.mark.integration
 
@@ -66,6 +71,37 @@ def test_the_brokers_password_is_nowhere_but_in_redis_itself(watched: Watched) -
     assert [str(path) for path in files if PASSWORD.encode() in path.read_bytes()] == []
     assert PASSWORD not in watched.cluster.log_text()
     assert [where for where, text in watched.seen.items() if PASSWORD in text] == []
+
+
+class Bomb:
+    """Whoever unpickles it makes a file."""
+
+    def __init__(self, crater: Path) -> None:
+        self._crater = crater
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.touch, (self._crater,)
+
+
+def test_no_worker_opens_a_pickle_wherever_it_arrives(laboratory: Laboratory) -> None:
+    client, crater = laboratory.cluster.broker.client, laboratory.cluster.directory / "crater"
+    laboratory.run("before-the-bombs")
+    bomb = pickle.dumps([[Bomb(crater)], {}, {}])
+    pickle.loads(bomb)
+    crater.unlink()  # it goes off
+    whole = json.loads(Envelope("eval.attempt", "id", (), "default.lane0", "").encode())
+    whole |= {"body": base64.b64encode(bomb).decode(), "content-encoding": "binary"}
+    whole |= {"content-type": "application/x-python-serialize"}
+
+    for name in ("control", "default.lane0"):
+        client.lpush(name, json.dumps(whole))
+    heard = client.publish("/0.celery.pidbox", json.dumps(whole))
+    run = laboratory.run("after-the-bombs")
+
+    assert heard, "workers listen to commands"
+    assert run.said.code == 0, run.said
+    assert laboratory.cluster.log_text().count("refused") >= 2
+    assert not crater.exists()
 
 
 def test_a_real_client_sends_the_key_to_its_endpoint_and_nowhere_else(cluster: Cluster) -> None:
