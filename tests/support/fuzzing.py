@@ -1,7 +1,7 @@
-"""Fuzzes one reader: `python -m tests.support.fuzzing NAME SECONDS`.
+"""Fuzzes one reader: `python -m tests.support.fuzzing NAME SECONDS`, a name of `READERS`.
 
-Needs atheris, which is not among our dependencies: its wheel exists for few systems. What it finds
-belongs into `tests/corpus/NAME`, where every test run reads it again.
+Needs atheris, which is not among our dependencies: its wheel exists for few systems. It starts from
+`tests/corpus/NAME` and leaves there what breaks the reader, where every test run reads it again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 import atheris  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
 with atheris.instrument_imports(include=["agentcompass", "workers"]):
-    from tests.support.readers import READERS, attempt, seed, template
+    from tests.support.readers import CORPUS, READERS, attempt, seed, template
 
 
 def main(name: str, seconds: str) -> None:
@@ -25,8 +25,12 @@ def main(name: str, seconds: str) -> None:
     def once(data: bytes) -> None:
         attempt(reader, run_dir, data)
 
-    limits = [f"-max_total_time={seconds}", "-max_len=8192", "-rss_limit_mb=1500"]
-    atheris.Setup([sys.argv[0], *limits, str(found)], once)
+    known = CORPUS / name
+    known.mkdir(exist_ok=True)
+    limits = [f"-max_total_time={seconds}", "-max_len=8192", "-rss_limit_mb=1500", "-timeout=60"]
+    # New inputs go to the first folder, the second is only read; what breaks goes to the prefix.
+    places = [f"-artifact_prefix={known}/", str(found), str(known)]
+    atheris.Setup([sys.argv[0], *limits, *places], once)
     atheris.Fuzz()
 
 
