@@ -118,7 +118,7 @@ def resume_launch(path: Path, found: Gathered, wish: Wish, manner: Manner, *, is
     if is_dry:
         return _print_rest(Launch(root, record), wish, planner, as_json=manner.as_json)
     if manner.queue is None:
-        _refuse_missing(record.requests, {**os.environ, **secrets})
+        _refuse_missing(record.requests, wish, {**os.environ, **secrets})
         require_server()
     with launches.carrying_out(root, record.launch_id), ExitStack() as stack:
         launch = Launch(*launches.load(path))
@@ -161,8 +161,11 @@ def _refuse_for_all(requests: Sequence[LaunchedRequest], wish: Wish) -> None:
         policy_change(each.request, wish.changes)
 
 
-def _refuse_missing(requests: Sequence[LaunchedRequest], known: Mapping[str, str]) -> None:
-    open_ones = [each for each in requests if each.state != "completed"]
+def _refuse_missing(
+    requests: Sequence[LaunchedRequest], wish: Wish, known: Mapping[str, str]
+) -> None:
+    over = () if wish.rerun or wish.quarantine else ("completed",)
+    open_ones = [each for each in requests if each.state not in over]
     refuse_missing([name for each in open_ones for name in referenced_by(each.request)], known)
 
 

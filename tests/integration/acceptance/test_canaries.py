@@ -15,7 +15,7 @@ from tests.support.canaries import CANARIES, VARIABLES, leaks, leaks_in_files
 from tests.support.cluster import Cluster, Said, until
 from tests.support.watching import FlowerApi, Monitor, everything_in
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 
 TASKS = ("plain", "raises", "retries", "judge")
 CONTENT = "password=swordfish; token: abc; api_key: missing; https://u:p@host/?api_key=x"
@@ -105,9 +105,14 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
             until((cluster.the_run() / "summary.md").exists, "the run ends")
             seen.look("finished", flower)
             seen.texts["redis, always"] = monitor.text()
-        for command in ("report", "status", "export", "check"):
-            more = ("--format", "jsonl") if command == "export" else ("--json",)
-            seen.texts[command] = str(cluster.call(command, str(cluster.the_run()), *more))
+        place = str(cluster.the_run())
+        for command in ("report", "status", "check"):
+            seen.texts[command] = str(cluster.call(command, place, "--json"))
+        for task in TASKS:
+            seen.texts[f"show {task}"] = str(cluster.call("show", place, task, "1", "--full"))
+        for name in ("jsonl", "agentcompass-1.0"):
+            more = ("-o", str(cluster.directory / "copy")) if name.startswith("agent") else ()
+            seen.texts[name] = str(cluster.call("export", place, "--format", name, *more))
         yield seen
 
 
@@ -122,6 +127,7 @@ def test_the_plug_ins_had_every_secret_in_the_clear(seen: Seen) -> None:
 
 def test_no_secret_is_in_the_results_folder(seen: Seen) -> None:
     assert leaks_in_files(seen.cluster.results) == []
+    assert leaks_in_files(seen.cluster.directory / "copy") == []
 
 
 def test_no_secret_is_in_a_log_at_debug_or_in_what_is_printed(seen: Seen) -> None:
@@ -147,6 +153,28 @@ def test_names_that_only_sound_like_secrets_and_neighbours_are_untouched(seen: S
     assert asked["metadata"]["note"] == CONTENT.partition("; https")[0]
     assert result["meta"]["harness"]["telemetry"]["max_tokens"] == 4096
     assert "PLAIN=plain" in result["artifacts"]["log"]
+
+
+def test_literal_secrets_of_a_launch_come_out_nowhere_either(tmp_path: Path) -> None:
+    unset = {name: "" for name in VARIABLES if name.startswith("CANARY")}
+    with Cluster(tmp_path, {**VARIABLES, **unset}) as cluster:
+        requests = [{"name": name, **request(cluster, literal=True)} for name in ("one", "two")]
+        suite = tmp_path / "suite.json"
+        suite.write_text(json.dumps({"version": 1, "name": "suite", "requests": requests}))
+        place = ("--results-dir", str(cluster.results))
+        dry = cluster.call("launch", str(suite), *place, "--dry-run")
+        said = cluster.call("launch", str(suite), *place, "--verbose", "--json")
+        (record,) = (cluster.results / ".launches").glob("*.json")
+        again = cluster.call("resume", str(record), "--rerun", "errored")
+
+        told = (tmp_path / "seen.txt").read_bytes()
+        (tmp_path / "seen.txt").unlink()
+        suite.unlink()
+        assert (dry.code, said.code, again.code) == (0, 1, 2), f"{dry}{said}{again}"
+        assert "not set: AGENTCOMPASS_" in again.err
+        assert "model_key" in str(leaks("memory", told))
+        assert leaks("output", f"{dry}{said}{again}".encode()) == []
+        assert leaks_in_files(tmp_path) == []
 
 
 def test_literal_secrets_of_a_local_run_come_out_nowhere_either(tmp_path: Path) -> None:
