@@ -203,7 +203,8 @@ def _as_response(answer: Answer, call: Call, asked: int, completed: int) -> Json
         output.append({"type": "reasoning", "id": "rs_1", "summary": summary})
     if answer.content:
         content = [{"type": "output_text", "text": answer.content, "annotations": []}]
-        output.append({"type": "message", "id": "msg_1", "role": "assistant", "content": content})
+        message = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
+        output.append({**message, "content": content})
     output += [
         {
             "type": "function_call",

@@ -54,7 +54,11 @@ def send(endpoint: ModelEndpoint, request: ChatRequest, timeout_s: float) -> Rep
 
 def _tool(tool: JsonObject) -> JsonObject:
     function = tool.get("function")
-    return {"type": "function", **function} if isinstance(function, dict) else tool
+    if not isinstance(function, dict):
+        return tool
+    # Unlike chat completions, this protocol is strict if nothing is said, and then refuses schemas
+    # with optional parameters.
+    return {"type": "function", "strict": False, "parameters": None, **function}
 
 
 def _items(message: JsonObject) -> Iterator[JsonObject]:
@@ -173,5 +177,13 @@ def _is_portable(item: JsonObject) -> bool:
 
 
 def _portable(item: JsonObject) -> JsonObject:
-    """Return an item that stands for itself: its id refers to what the provider did not keep."""
+    """Return an item that stands for itself.
+
+    The id of a message or a call would tie it to reasoning that may not go along.
+    """
+    if item.get("type") == "message":
+        kept: JsonObject = {name: item[name] for name in ("role", "phase") if name in item}
+        return {**kept, "content": _said(item)}
+    if item.get("type") == "reasoning":
+        return item
     return {name: value for name, value in item.items() if name != "id"}

@@ -30,10 +30,16 @@ def test_nothing_is_kept_at_the_provider_unless_asked_for() -> None:
     assert sent(user, params={"store": True})["store"] is True
 
 
-def test_only_encrypted_reasoning_goes_back_and_no_item_refers_to_what_was_not_kept() -> None:
+def test_only_encrypted_reasoning_goes_back_and_no_other_item_is_tied_to_what_does_not() -> None:
     raw = a_response(
         {"type": "reasoning", "id": "rs_1", "summary": []},
         {"type": "reasoning", "id": "rs_2", "summary": [], "encrypted_content": "xyz"},
+        {
+            "type": "message",
+            "id": "msg_1",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "a"}],
+        },
         {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "f", "arguments": "{}"},
     )
 
@@ -41,7 +47,8 @@ def test_only_encrypted_reasoning_goes_back_and_no_item_refers_to_what_was_not_k
 
     assert isinstance(items, list)
     assert items[1:] == [
-        {"type": "reasoning", "summary": [], "encrypted_content": "xyz"},
+        {"type": "reasoning", "id": "rs_2", "summary": [], "encrypted_content": "xyz"},
+        {"role": "assistant", "content": "a"},
         {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
     ]
 
