@@ -10,13 +10,13 @@ class Scale:
     """Sizes and rounds."""
 
     rounds: int = 3
-    attempts: tuple[int, ...] = (200, 1_000)
+    attempts: tuple[int, ...] = (200, 1_000, 5_000)
     """Tasks of the runs that are executed."""
     in_threads: int = 1_000
     """Tasks of the run that is executed in the pool `threads`."""
     messages: int = 10_000
     """Attempts of the run that is only dispatched."""
-    complete: int = 2_000
+    complete: int = 5_000
     """Tasks of a complete run that is looked at, and reused."""
     runs: int = 200
     """Runs that are listed."""
@@ -32,7 +32,6 @@ FULL = Scale(
     attempts=(200, 1_000, 5_000, 100_000),
     in_threads=5_000,
     messages=100_000,
-    complete=5_000,
     runs=2_000,
     small_results=100_000,
 )

@@ -83,21 +83,15 @@ def read_at(run_dir: Path, offset: int) -> TaskSpec:
         RunNotFound, RunNotSealed: there is no frozen task list yet.
         RecordCorrupt: no line begins there, or it is not a task.
     """
-    path = run_dir / layout.TASKS
-    try:
-        with path.open("rb") as file:
-            file.seek(max(offset - 1, 0))
-            is_start = offset == 0 or file.read(1) == b"\n"
-            line = file.readline() if is_start else b""
-    except FileNotFoundError as error:
-        raise _why_absent(run_dir) from error
-    if not line.endswith(b"\n"):
-        raise records.corrupt(path, f"no whole line begins at byte {offset}")
-    records.fast_json(line, path)
-    try:
-        return TaskSpec.model_validate_json(line)
-    except ValidationError as error:
-        raise records.corrupt(path, f"byte {offset}: {records.brief(error)}") from error
+    return _task_of(_line_at(run_dir, offset), run_dir, offset)
+
+
+def is_at(run_dir: Path, offset: int, task: TaskSpec) -> bool:
+    """Return whether the line at `offset` says what this task says; raises as `read_at`."""
+    line = _line_at(run_dir, offset)
+    if line == _line(task):  # by the same version of us, which spares to parse it
+        return True
+    return digest_of(_task_of(line, run_dir, offset)) == digest_of(task)
 
 
 def entries(run_dir: Path) -> Iterator[TaskEntry]:
@@ -143,6 +137,29 @@ def digest(run_dir: Path) -> str:
         while chunk := file.read(1 << 20):
             total.update(chunk)
     return total.hexdigest()
+
+
+def _line_at(run_dir: Path, offset: int) -> bytes:
+    path = run_dir / layout.TASKS
+    try:
+        with path.open("rb") as file:
+            file.seek(max(offset - 1, 0))
+            is_start = offset == 0 or file.read(1) == b"\n"
+            line = file.readline() if is_start else b""
+    except FileNotFoundError as error:
+        raise _why_absent(run_dir) from error
+    if not line.endswith(b"\n"):
+        raise records.corrupt(path, f"no whole line begins at byte {offset}")
+    return line
+
+
+def _task_of(line: bytes, run_dir: Path, offset: int) -> TaskSpec:
+    path = run_dir / layout.TASKS
+    records.fast_json(line, path)
+    try:
+        return TaskSpec.model_validate_json(line)
+    except ValidationError as error:
+        raise records.corrupt(path, f"byte {offset}: {records.brief(error)}") from error
 
 
 def _why_absent(run_dir: Path) -> StoreError:

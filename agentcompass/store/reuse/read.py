@@ -46,13 +46,16 @@ class TaskFound:
     """Its content is not what the source had; of other writers only category and truth are known."""
 
 
-def read_task(source: Source, spec: TaskSpec, contract: MetricContract) -> TaskFound:
+def read_task(
+    source: Source, spec: TaskSpec, contract: MetricContract, *, compares: bool = True
+) -> TaskFound:
     """Read what a source has of a task: `task.json`, results and checkpoints, each as a whole.
 
     Args:
         contract: of the run that is to have it: only observations that it declares are taken.
+        compares: False leaves `is_changed` open, for whoever has decided already.
     """
-    found = _found(source, spec)
+    found = _found(source, spec, compares=compares)
     attempts_found = {
         number: replace(each, result=_declared(each.result, contract))
         for number, each in found.attempts.items()
@@ -60,7 +63,7 @@ def read_task(source: Source, spec: TaskSpec, contract: MetricContract) -> TaskF
     return replace(found, attempts=attempts_found)
 
 
-def _found(source: Source, spec: TaskSpec) -> TaskFound:
+def _found(source: Source, spec: TaskSpec, *, compares: bool) -> TaskFound:
     if spec.task_id in source.details:
         return _of_detail_file(source, spec)
     place = source.places.get(sha256(spec.task_id.encode()).hexdigest())
@@ -69,7 +72,7 @@ def _found(source: Source, spec: TaskSpec) -> TaskFound:
     state, directory = place
     reader = _Reader(source, spec, directory)
     found = {number: reader.attempt(number) for number in reader.numbers()}
-    is_changed = reader.is_changed()
+    is_changed = compares and reader.is_changed()
     return TaskFound(spec.task_id, state, found, tuple(reader.malformed), is_changed)
 
 
@@ -105,8 +108,7 @@ class _Reader:
     def is_changed(self) -> bool:
         offset = self._source.offsets.get(self._spec.task_id)
         if offset is not None:
-            theirs = tasks.read_at(self._source.run_dir, offset)
-            return tasks.digest_of(theirs) != tasks.digest_of(self._spec)
+            return not tasks.is_at(self._source.run_dir, offset, self._spec)
         return _differs(self._record, self._spec)
 
     def attempt(self, number: int) -> AttemptFound:

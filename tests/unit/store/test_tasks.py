@@ -33,6 +33,15 @@ def test_frozen_tasks_read_back_equal_by_their_offsets(tmp_path: Path) -> None:
     ]
 
 
+def test_a_line_says_the_same_however_it_was_written(tmp_path: Path) -> None:
+    run_dir = a_run(tmp_path, specs=[a_task("a")])
+    (run_dir / layout.TASKS).write_bytes(b'{"question":"What is a?","task_id":"a"}\n')
+    same = TaskSpec(task_id="a", question="What is a?")
+
+    assert tasks.is_at(run_dir, 0, same)
+    assert not tasks.is_at(run_dir, 0, same.model_copy(update={"ground_truth": "A"}))
+
+
 def test_an_interrupted_freeze_is_replaced_as_a_whole(tmp_path: Path) -> None:
     run_dir = a_reserved_run(tmp_path)
     tasks.freeze(run_dir, [a_task("a"), a_task("b")])
