@@ -1,8 +1,9 @@
 """Slips: what a running execution tells whoever watches over it, as one small local file.
 
 The first line never changes; the second, of fixed length, holds the hard deadline and is written
-over at every phase. A reader that meets a half-written slip skips it until the next tick. A file is
-used again for the next execution of its process and has the name of the first one.
+over at every phase. The deadline stands at both ends of it: of a line that is half old and half new
+they differ. A reader that meets a half-written slip skips it until the next tick. A file is used
+again for the next execution of its process and has the name of the first one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from typing import Final, get_args
 from agentcompass.runtime.ports import KillReason, StopReason
 
 _STOP: Final = ".stop"
-_NO_DEADLINE: Final = b"%-20s %-20s\n" % (b"-", b"-")
+_LINE: Final = b"%-20s %-20s %-20s\n"
+_NONE: Final = b"-"
+_NO_DEADLINE: Final = _LINE % (_NONE, _NONE, _NONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +85,8 @@ class OpenSlip:
 
     def until(self, deadline_monotonic_s: float, reason: KillReason) -> None:
         """Replace the hard deadline."""
-        line = b"%-20.6f %-20s\n" % (deadline_monotonic_s, reason.encode())
-        os.pwrite(self._sheet.descriptor, line, self._offset)
+        at_s = b"%.6f" % deadline_monotonic_s
+        os.pwrite(self._sheet.descriptor, _LINE % (at_s, reason.encode(), at_s), self._offset)
 
     def close(self) -> None:
         """Wipe the slip off its sheet; never raises."""
@@ -152,12 +155,17 @@ def _paths(directory: Path) -> list[Path]:
 def _parsed(path: Path) -> tuple[Slip, Deadline | None] | None:
     try:
         first, second = path.read_bytes().splitlines()
-        slip = Slip(**json.loads(first))
-        at_s, reason = second.decode().split()
-        return slip, None if at_s == "-" else Deadline(float(at_s), _kill_reason(reason))
+        return Slip(**json.loads(first)), _deadline(second)
     except (OSError, ValueError, TypeError):
         return None
 
 
-def _kill_reason(text: str) -> KillReason:
-    return next(reason for reason in get_args(KillReason) if reason == text)
+def _deadline(line: bytes) -> Deadline | None:
+    """Return what a second line says; ValueError if it is not whole."""
+    at_s, reason, again = line.split()
+    if at_s != again or len(line) != len(_NO_DEADLINE) - 1:
+        raise ValueError(line)
+    if at_s == _NONE:
+        return None
+    known = get_args(KillReason)
+    return Deadline(float(at_s), known[known.index(reason.decode())])
