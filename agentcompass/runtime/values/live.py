@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -18,6 +19,10 @@ from agentcompass.runtime.redact import mask_urls
 from agentcompass.runtime.values.masking import Masker
 
 _STREAMS: Final = ("stdout", "stderr")
+_STEERS: Final = re.compile(
+    r"\x1b(?!\[[0-7;]*m)"  # all but plain colours, which tracebacks have
+    r"|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]|[\u202a-\u202e\u2066-\u2069]"
+)
 _MOST: Final = 256
 """Secrets that are remembered; a worker that meets more of them forgets the oldest."""
 
@@ -62,14 +67,19 @@ class MaskingFormatter(logging.Formatter):
 class MaskedOutput(io.TextIOBase):
     """Stands for a standard stream of this process and masks each text that is written.
 
-    It keeps nothing back: threads may print at once, and a fork inherits no half a line.
+    It keeps nothing back: threads may print at once, and a fork inherits no half a line. A terminal
+    gets nothing that steers it: ids come from data sets, messages from agents. Files get it all.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+        self._is_terminal = stream.isatty()
 
     def write(self, text: str) -> int:
-        self._stream.write(masked(text))
+        shown = masked(text)
+        self._stream.write(
+            _STEERS.sub("\N{REPLACEMENT CHARACTER}", shown) if self._is_terminal else shown
+        )
         return len(text)
 
     def flush(self) -> None:

@@ -29,6 +29,25 @@ def test_what_is_printed_is_masked_and_the_stream_comes_back(
     assert sys.stdout is stream
 
 
+HOSTILE = "a\x1b]0;title\x07b\x1b[2Jc\x9b2Jd\u202ee\x1b[8mf"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_gets_nothing_that_steers_it_and_a_file_gets_it_all() -> None:
+    terminal, file = Terminal(), io.StringIO()
+    kept = "\r50 %\tof é 漢 \x1b[1;31mred\x1b[0m\n"
+
+    for stream in (terminal, file):
+        print(HOSTILE + kept, end="", file=live.MaskedOutput(stream))
+
+    assert terminal.getvalue() == "a�]0;title�b�[2Jc�2Jd�e�[8mf" + kept
+    assert file.getvalue() == HOSTILE + kept
+
+
 def test_an_error_that_escapes_keeps_the_masks_for_its_traceback(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
