@@ -7,13 +7,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
-from anthropic.types import Message, MessageParam, ToolParam
-from openai.types.chat import (
-    ChatCompletion,
-    ChatCompletionMessageParam,
-    ChatCompletionToolUnionParam,
-)
-from openai.types.responses import FunctionToolParam, ResponseInputItemParam, ResponseOutputItem
 from pydantic import TypeAdapter
 
 from agentcompass.harnesses.tool_loop.tools import ALL_TOOLS, Toolbox
@@ -81,24 +74,40 @@ def drained(value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "place", "message", "tool"),
-    [
-        ("openai-chat", "messages", ChatCompletionMessageParam, ChatCompletionToolUnionParam),
-        ("openai-responses", "input", ResponseInputItemParam, FunctionToolParam),
-        ("anthropic", "messages", MessageParam, ToolParam),
-    ],
+    ("protocol", "place"),
+    [("openai-chat", "messages"), ("openai-responses", "input"), ("anthropic", "messages")],
 )
-def test_a_request_is_what_its_protocol_allows(
-    protocol: str, place: str, message: Any, tool: Any
-) -> None:
+def test_a_request_is_what_its_protocol_allows(protocol: str, place: str) -> None:
+    messages, tools = types_of_requests(protocol)
+
     body = sent(protocol)
 
-    assert is_allowed(list[message], body[place])
-    assert is_allowed(list[tool], body["tools"])
+    assert is_allowed(messages, body[place])
+    assert is_allowed(tools, body["tools"])
     assert "native" not in json.dumps(body)
 
 
+def types_of_requests(protocol: str) -> tuple[Any, Any]:
+    """Return the types of messages and of tools; here, because the SDKs are slow to import."""
+    from anthropic.types import MessageParam, ToolParam
+    from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolUnionParam
+    from openai.types.responses import FunctionToolParam, ResponseInputItemParam
+
+    return {
+        "openai-chat": (
+            list[ChatCompletionMessageParam],
+            list[ChatCompletionToolUnionParam],
+        ),
+        "openai-responses": (list[ResponseInputItemParam], list[FunctionToolParam]),
+        "anthropic": (list[MessageParam], list[ToolParam]),
+    }[protocol]
+
+
 def test_the_scripted_server_answers_as_the_real_ones_do() -> None:
+    from anthropic.types import Message
+    from openai.types.chat import ChatCompletion
+    from openai.types.responses import ResponseOutputItem
+
     call = Call("hi", {"model": "m"}, {}, 1)
 
     assert is_allowed(ChatCompletion, said("openai-chat", ANSWER, call))
