@@ -239,9 +239,11 @@ def _print_one(
                 "attempts_done": ready.seen.done,
                 "attempts_left": ready.seen.left,
                 "rerun": {rerun.task_id: rerun.reason for rerun in ready.reruns},
+                "evaluated_again": {each.task_id: [*each.evaluated] for each in ready.reruns},
+                "run_again": {each.task_id: [*each.executed] for each in ready.reruns},
             }
         )
         return
     click.echo(f"{entry.name}: {ready.seen.done}/{ready.seen.total} over, {ready.seen.left} to run")
     for rerun in ready.reruns:
-        click.echo(f"  again: {rerun.task_id}, {len(rerun.attempts)} attempts ({rerun.reason})")
+        click.echo(f"  again: {rerun.described}")

@@ -193,7 +193,7 @@ class Conductor:
         if ready.has_work:
             self._refuse_strangers(ready.queue)
         for rerun in ready.reruns:
-            click.echo(f"{entry.name}: again: {rerun.task_id} ({rerun.reason})", err=True)
+            click.echo(f"{entry.name}: again: {rerun.described}", err=True)
         resumed = go_on(ready, reason=wish.reason, by=by(), at=now(), broker=self._broker)
         self._announce(run_dir, entry)
         seen = resumed.seen

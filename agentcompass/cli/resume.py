@@ -42,8 +42,9 @@ from agentcompass.models.request import Request
     "--rerun",
     metavar="WHAT",
     multiple=True,
-    help="Also run again: errored (an ERROR or FATAL issue), failed (wrong, or a score of 0), "
-    "unscored (no verdict), or the id of a task. Repeatable.",
+    help="Also run again: errored (an ERROR or FATAL issue) or unscored (no verdict), from the "
+    "evaluation on where an agent ran cleanly; failed (wrong, or a score of 0) or the id of a task, "
+    "agents included. Repeatable.",
 )
 @click.option(
     "--quarantine", is_flag=True, help="Put malformed records aside and run their attempts again."
@@ -143,7 +144,7 @@ class _Many:
             self._refuse_what_cannot_run(ready)
         if not self._manner.as_json:
             for rerun in ready.reruns:
-                click.echo(f"again: {rerun.task_id} ({rerun.reason})", err=True)
+                click.echo(f"again: {rerun.described}", err=True)
         broker = self._found.broker or EMBEDDED
         resumed = go_on(ready, reason=self._wish.reason, by=by(), at=now(), broker=broker)
         run = resumed.run
@@ -201,12 +202,14 @@ def _print_plan(ready: Resumable, *, as_json: bool) -> None:
                 "attempts_done": seen.done,
                 "attempts_left": seen.left,
                 "rerun": {rerun.task_id: rerun.reason for rerun in ready.reruns},
+                "evaluated_again": {each.task_id: [*each.evaluated] for each in ready.reruns},
+                "run_again": {each.task_id: [*each.executed] for each in ready.reruns},
                 "quarantine": [str(each.path) for each in ready.malformed],
             }
         )
         return
     click.echo(f"{ready.run_dir}: {seen.done}/{seen.total} over, {seen.left} to run")
     for rerun in ready.reruns:
-        click.echo(f"  again: {rerun.task_id}, {len(rerun.attempts)} attempts ({rerun.reason})")
+        click.echo(f"  again: {rerun.described}")
     for each in ready.malformed:
         click.echo(f"  quarantine: {each.path}: {each.reason}")

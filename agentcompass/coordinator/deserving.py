@@ -34,6 +34,25 @@ def why_again(
     return ""
 
 
+def why_agent_again(
+    task_id: str,
+    outcomes: Mapping[int, AttemptOutcome],
+    wanted: Sequence[str],
+    contract: MetricContract,
+) -> str:
+    """Return why a wanted task's agents are to run again though their snapshots could be evaluated.
+
+    An error or a missing verdict may be the evaluator's, and what the agents left is worth a second
+    look. A verdict stands until another agent earns another one, for all k attempts: trying again
+    only those that failed would make the best of several draws look like one. A task that is named
+    is run again whole.
+    """
+    if task_id in wanted and task_id not in KINDS:
+        return "asked for"
+    has_failed = any(_deserves("failed", outcome, contract) for outcome in outcomes.values())
+    return "failed" if "failed" in wanted and has_failed else ""
+
+
 def refuse_unknown(wanted: Iterable[str], known: Sequence[str], where: str) -> None:
     """Raise UsageError if a wanted task is not among the known ones."""
     unknown = sorted(set(wanted).difference(known, KINDS))

@@ -113,6 +113,8 @@ class ControlRecord(Record):
     action: ControlAction
     attempts: tuple[AttemptRef, ...] = ()
     """Empty means the whole run."""
+    evaluations: tuple[AttemptRef, ...] = ()
+    """Those of a rerun's `attempts` whose snapshot stays theirs: only their evaluation runs again."""
     reason: str = ""
     by: str = ""
     at: Timestamp

@@ -38,15 +38,22 @@ def discarded(attempt_dir: str | Path) -> Iterator[results.ResultHead]:
     if not disk.is_directory(retries):
         return
     for folder in sorted(disk.directories(retries)):
-        for name in sorted(disk.names(f"{retries}/{folder}")):
-            if not layout.is_result_name(name):
-                continue
-            try:
-                head = results.load_outcome(f"{retries}/{folder}/{name}")
-            except (AgentCompassError, FileNotFoundError):
-                continue
-            if not head.reused_from:
-                yield head
+        yield from _results_in(f"{retries}/{folder}")
+        for inner in sorted(disk.directories(f"{retries}/{folder}")):
+            if inner.startswith(layout.RETRY):  # of a leg
+                yield from _results_in(f"{retries}/{folder}/{inner}")
+
+
+def _results_in(folder: str) -> Iterator[results.ResultHead]:
+    for name in sorted(disk.names(folder)):
+        if not layout.is_result_name(name):
+            continue
+        try:
+            head = results.load_outcome(f"{folder}/{name}")
+        except (AgentCompassError, FileNotFoundError):
+            continue
+        if not head.reused_from:
+            yield head
 
 
 def move_outputs(attempt_dir: Path, token: str, target: Path) -> None:
@@ -96,7 +103,7 @@ def keep_retry(
 
     def once() -> Path:
         directory = where(view)
-        target = keep(directory, f"retry-{retry}", {layout.RESULT: data})
+        target = keep(directory, f"{layout.RETRY}{retry}", {layout.RESULT: data})
         if with_outputs:
             move_outputs(directory, view.token, target)
         return target

@@ -236,7 +236,7 @@ def _absorb(leftover: Path, filed: Path) -> None:
 
 
 def _retire(attempt_dir: Path, valid_from: int) -> None:
-    """Move a result of an earlier leg, and the marks of that leg, to `retries/leg-<n>/`."""
+    """Move a result of an earlier leg, its marks and its discarded tries to `retries/leg-<n>/`."""
     path = attempt_dir / layout.RESULT
     try:
         head = results.load_outcome(path)
@@ -249,6 +249,9 @@ def _retire(attempt_dir: Path, valid_from: int) -> None:
         mark = layout.mark_of(name)
         if mark is not None and mark[1] == head.token:
             atomic.move(attempt_dir / name, target / name)
+    for name in disk.directories(attempt_dir / layout.RETRIES):
+        if name.startswith(layout.RETRY):  # else the next leg's first try would take its place
+            atomic.move(attempt_dir / layout.RETRIES / name, target / name)
     atomic.move(path, target / f"result-{head.token or _UNKNOWN}.json")
     atomic.sync_directory(target)
     atomic.sync_directory(attempt_dir)

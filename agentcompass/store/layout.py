@@ -34,6 +34,8 @@ RESULT: Final = "result.json"
 CHECKPOINT: Final = "checkpoint.json"
 ARTIFACTS: Final = "artifacts"
 RETRIES: Final = "retries"
+RETRY: Final = "retry-"
+"""Starts the names of discarded tries."""
 
 _ATTEMPT: Final = re.compile(r"attempt-([1-9][0-9]*)", re.ASCII)
 _CONTROL: Final = re.compile(r"([0-9]{4,})\.json", re.ASCII)

@@ -43,6 +43,9 @@ class Legs:
     """The leg from which on results count, for attempts without a leg of their own below."""
     reopened: Mapping[AttemptName, int] = field(default_factory=dict)
     """Attempts whose results count only from a later leg on."""
+    continued: Mapping[AttemptName, int] = field(default_factory=dict)
+    """Attempts that were reopened for their evaluation alone, with the leg from which on their
+    snapshots count; it lies before the one from which on their results do."""
     closed: Mapping[AttemptName, str] = field(default_factory=dict)
     """Attempts that were cancelled by name, with the reason."""
 
@@ -57,6 +60,11 @@ class Legs:
     def valid_from_leg(self, task_id: str, attempt: int) -> int:
         """Return the leg from which on a result of this attempt counts; older ones are not its."""
         return self.reopened.get((task_id, attempt), self.valid_from)
+
+    def snapshot_from_leg(self, task_id: str, attempt: int) -> int:
+        """Return the leg from which on a snapshot of this attempt counts."""
+        name = (task_id, attempt)
+        return self.continued.get(name, self.valid_from_leg(*name))
 
     def is_closed(self, task_id: str, attempt: int) -> bool:
         """Return whether this attempt was cancelled by name; nobody starts it, nobody misses it."""
@@ -142,11 +150,14 @@ def _closed(legs: Legs, record: ControlRecord, state: LegsState) -> Legs:
 def _reopened(legs: Legs, record: ControlRecord) -> Legs:
     """Take results of earlier legs from the named attempts, or from all if none is named."""
     if not record.attempts:
-        return replace(legs, valid_from=record.leg, reopened={}, closed={})
+        return replace(legs, valid_from=record.leg, reopened={}, continued={}, closed={})
     names = {(each.task_id, each.attempt) for each in record.attempts}
+    kept = names.intersection((each.task_id, each.attempt) for each in record.evaluations)
+    others = {name: leg for name, leg in legs.continued.items() if name not in names}
     return replace(
         legs,
         reopened={**legs.reopened, **dict.fromkeys(names, record.leg)},
+        continued={**others, **{name: legs.snapshot_from_leg(*name) for name in kept}},
         closed={name: why for name, why in legs.closed.items() if name not in names},
     )
 

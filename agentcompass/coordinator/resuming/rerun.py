@@ -1,15 +1,28 @@
-"""Which attempts `resume --rerun` runs again, and why; whole tasks, because k attempts are one unit."""
+"""Which attempts `resume --rerun` runs again, why, and from where.
+
+Whole tasks, because k attempts are one unit. Of each attempt it is decided once whether the agent
+runs again or only the evaluation; the control record says so, and every worker goes by that.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
 
-from agentcompass.coordinator.deserving import refuse_unknown, why_again
+from agentcompass.coordinator.deserving import refuse_unknown, why_again, why_agent_again
+from agentcompass.coordinator.snapshot import Snapshot
+from agentcompass.errors import FormatUnknown, RecordCorrupt
 from agentcompass.models.metric import MetricContract
 from agentcompass.models.run_info import AttemptRef
+from agentcompass.runtime.phases.usable import why_unusable
+from agentcompass.store import attempts, layout
 from agentcompass.store.results import ResultHead
 from agentcompass.store.tasks import TaskEntry
+
+WhyAgent: TypeAlias = Callable[[str, int, ResultHead | None], str]
+"""Says why an attempt cannot start at its evaluation, "" if it can: task, attempt, its result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +31,39 @@ class Rerun:
 
     task_id: str
     reason: str
-    attempts: tuple[AttemptRef, ...]
-    """Those with a result, or cancelled by name; the others are pending anyway."""
+    attempts: Mapping[int, str]
+    """Those with a result, or cancelled by name; the others are pending anyway. Each with why its
+    agent runs again, "" if only its evaluation does."""
+
+    @property
+    def refs(self) -> tuple[AttemptRef, ...]:
+        """All attempts that are taken their results."""
+        return tuple(AttemptRef(task_id=self.task_id, attempt=n) for n in self.attempts)
+
+    @property
+    def evaluations(self) -> tuple[AttemptRef, ...]:
+        """Those of which the agent does not run again."""
+        return tuple(each for each in self.refs if not self.attempts[each.attempt])
+
+    @property
+    def evaluated(self) -> Iterator[int]:
+        """The attempts that are evaluated again."""
+        return (number for number, why in self.attempts.items() if not why)
+
+    @property
+    def executed(self) -> Iterator[int]:
+        """The attempts that are run again, agent and all."""
+        return (number for number, why in self.attempts.items() if why)
+
+    @property
+    def described(self) -> str:
+        """What happens to which attempt, and why."""
+        ways: dict[str, list[str]] = {}
+        for number, why in self.attempts.items():
+            way = f"run again ({why})" if why else "evaluated again"
+            ways.setdefault(way, []).append(str(number))
+        parts = "; ".join(f"{', '.join(numbers)} {way}" for way, numbers in ways.items())
+        return f"{self.task_id} ({self.reason}): attempt {parts}"
 
 
 def chosen(
@@ -27,6 +71,7 @@ def chosen(
     wanted: Sequence[str],
     contract: MetricContract,
     closed: Mapping[tuple[str, int], str],
+    why_agent: WhyAgent,
 ) -> list[Rerun]:
     """Return the tasks to run again, in frozen order.
 
@@ -36,12 +81,40 @@ def chosen(
     known: list[str] = []
     found: list[Rerun] = []
     for entry, results in heads:
-        known.append(entry.task_id)
+        task_id = entry.task_id
+        known.append(task_id)
         outcomes = {number: head.outcome for number, head in results.items()}
-        reason = why_again(entry.task_id, outcomes, wanted, contract)
-        numbers = {*results, *(number for task, number in closed if task == entry.task_id)}
-        if reason and numbers:
-            refs = (AttemptRef(task_id=entry.task_id, attempt=n) for n in sorted(numbers))
-            found.append(Rerun(entry.task_id, reason, tuple(refs)))
+        reason = why_again(task_id, outcomes, wanted, contract)
+        numbers = {*results, *(number for task, number in closed if task == task_id)}
+        if not reason or not numbers:
+            continue
+        for_all = why_agent_again(task_id, outcomes, wanted, contract)
+        again = {n: for_all or why_agent(task_id, n, results.get(n)) for n in sorted(numbers)}
+        found.append(Rerun(task_id, reason, again))
     refuse_unknown(wanted, known, "--rerun")
     return found
+
+
+def snapshots_of(run_dir: Path, seen: Snapshot) -> WhyAgent:
+    """Return what looks at the snapshots of a run, every checksum included."""
+    plans = seen.info.resolved_execution_plans
+
+    def why(task_id: str, attempt: int, head: ResultHead | None) -> str:
+        found = attempts.find_task(run_dir, task_id)
+        if found is None or plans is None:
+            return "there is no snapshot"
+        try:
+            checkpoint = attempts.load_checkpoint(found[1] / layout.attempt_dirname(attempt))
+        except (RecordCorrupt, FormatUnknown):
+            return "its snapshot cannot be read"
+        first_leg = seen.legs.snapshot_from_leg(task_id, attempt)
+        plan = plans.plan_of(task_id, attempt)
+        unusable = why_unusable(checkpoint, task_id, attempt, plan, first_leg)
+        if unusable or checkpoint is None or checkpoint.evaluation is None:
+            return unusable
+        if head is not None and checkpoint.scheduler.token != head.token:
+            return "its snapshot is of another execution"
+        problems = attempts.verify_artifacts(run_dir, checkpoint.evaluation.artifacts)
+        return problems[0] if problems else ""
+
+    return why

@@ -16,7 +16,7 @@ from agentcompass.coordinator.heads import Heads, Malformed
 from agentcompass.coordinator.planning.plan import Planned
 from agentcompass.coordinator.planning.start import SealedRun, address_of, plan_again, root_of
 from agentcompass.coordinator.refusal import Refusal
-from agentcompass.coordinator.resuming.rerun import Rerun, chosen
+from agentcompass.coordinator.resuming.rerun import Rerun, chosen, snapshots_of
 from agentcompass.coordinator.snapshot import Snapshot, look_at
 from agentcompass.errors import FormatUnknown, RecordCorrupt
 from agentcompass.models.base import JsonObject
@@ -101,7 +101,8 @@ def examine(
         return Resumable(run_dir, seen, policy=policy)
     heads = Heads(run_dir, seen, with_checkpoints=True)
     contract = info.metric_contract
-    reruns = chosen(heads, wish.rerun, contract, seen.legs.closed) if contract else []
+    why_agent = snapshots_of(run_dir, seen)
+    reruns = chosen(heads, wish.rerun, contract, seen.legs.closed, why_agent) if contract else []
     if heads.malformed and not wish.quarantine:
         raise RecordCorrupt([(each.path, each.reason) for each in heads.malformed])
     return Resumable(run_dir, seen, reruns, heads.malformed, policy)
@@ -124,9 +125,10 @@ def go_on(ready: Resumable, *, reason: str, by: str, at: datetime, broker: str =
         record = _Recorder(run_dir, template, ready.policy)
         if ready.malformed:
             _quarantine(ready.malformed, record)
-        refs = tuple(ref for rerun in ready.reruns for ref in rerun.attempts)
+        refs = tuple(ref for rerun in ready.reruns for ref in rerun.refs)
         if refs or not ready.malformed:
-            record("rerun" if refs else "resume", refs)
+            evaluations = tuple(ref for rerun in ready.reruns for ref in rerun.evaluations)
+            record("rerun" if refs else "resume", refs, evaluations)
         run_info.refresh(run_dir)
         seen = look_at(run_dir, info)
         _reopen(run_dir, seen)
@@ -181,8 +183,18 @@ class _Recorder:
     def __init__(self, run_dir: Path, template: ControlRecord, policy: PolicyChange | None) -> None:
         self._run_dir, self._template, self._policy = run_dir, template, policy
 
-    def __call__(self, action: ControlAction, attempts: Sequence[AttemptRef]) -> None:
-        own = {"action": action, "attempts": tuple(attempts), "policy": self._policy}
+    def __call__(
+        self,
+        action: ControlAction,
+        attempts: Sequence[AttemptRef],
+        evaluations: Sequence[AttemptRef] = (),
+    ) -> None:
+        own = {
+            "action": action,
+            "attempts": tuple(attempts),
+            "evaluations": tuple(evaluations),
+            "policy": self._policy,
+        }
         self._policy = None
         control.append(
             self._run_dir,

@@ -215,7 +215,7 @@ class _Examiner:
     def _why_unusable(self, attempt: AttemptFound, spec: TaskSpec) -> str:
         checkpoint, number = attempt.checkpoint, attempt.number
         plan = self._new.plans.plan_of(spec.task_id, number)
-        first_leg = self._source.legs.valid_from_leg(spec.task_id, number)
+        first_leg = self._source.legs.snapshot_from_leg(spec.task_id, number)
         why = why_unusable(checkpoint, spec.task_id, number, plan, first_leg)
         snapshot = checkpoint.evaluation if checkpoint is not None else None
         if why or snapshot is None:

@@ -84,7 +84,8 @@ class Job:
         except (RecordCorrupt, FormatUnknown):
             return None  # then the agent runs again
         own = self.message
-        if why_unusable(checkpoint, self.spec.task_id, own.attempt, self.plan, self.valid_from_leg):
+        first_leg = self.legs.snapshot_from_leg(self.spec.task_id, own.attempt)
+        if why_unusable(checkpoint, self.spec.task_id, own.attempt, self.plan, first_leg):
             return None
         snapshot = checkpoint.evaluation if checkpoint is not None else None
         if snapshot is None or attempts.verify_artifacts(self.run.run_dir, snapshot.artifacts):
@@ -162,4 +163,4 @@ def _earlier_retries(view: AttemptView) -> int:
     if not view.marks:
         return 0
     kept = disk.directories(view.directory / layout.RETRIES)
-    return sum(1 for name in kept if name.startswith("retry-"))
+    return sum(1 for name in kept if name.startswith(layout.RETRY))

@@ -96,7 +96,10 @@ class TestRerun:
         assert shell("resume", str(run_dir), "--rerun", "errored") == 0
 
         assert shell.queue.executed == [("a", 1)]
-        assert "again: a (errored: attempt 1: run run_failed)" in shell.err
+        assert (
+            "again: a (errored: attempt 1: run run_failed): "
+            "attempt 1 run again (there is no snapshot)" in shell.err
+        )
         assert check_run(run_dir) == []
 
     def test_a_dry_run_tells_the_same_and_changes_nothing(
@@ -109,7 +112,8 @@ class TestRerun:
 
         assert shell.lines == [
             f"{run_dir}: 1/2 over, 1 to run",
-            "  again: a, 1 attempts (errored: attempt 1: run run_failed)",
+            "  again: a (errored: attempt 1: run run_failed): "
+            "attempt 1 run again (there is no snapshot)",
         ]
         assert control.control_records(run_dir) == []
 
@@ -140,21 +144,24 @@ class TestU01:
     ) -> None:
         flags = [word for kind in kinds for word in ("--rerun", kind)]
         reasons = {
-            **dict.fromkeys(self.WRONG, "failed: attempt 1: correct is False"),
-            **dict.fromkeys(self.BROKEN, "errored: attempt 1: run run_failed"),
+            **dict.fromkeys(
+                self.WRONG, "(failed: attempt 1: correct is False): attempt 1 run again (failed)"
+            ),
+            **dict.fromkeys(
+                self.BROKEN,
+                "(errored: attempt 1: run run_failed): attempt 1 run again (there is no snapshot)",
+            ),
         }
 
         assert shell("resume", str(run_dir), *flags, "--dry-run") == 0
 
-        assert shell.lines[1:] == [
-            f"  again: {task}, 1 attempts ({reasons[task]})" for task in again
-        ]
+        assert shell.lines[1:] == [f"  again: {task} {reasons[task]}" for task in again]
         assert (shell.queue.executed, control.control_records(run_dir)) == ([], [])
 
         shell("resume", str(run_dir), *flags)
 
         assert [task for task, _ in shell.queue.executed] == list(again)
-        assert [f"again: {task} ({reasons[task]})" in shell.err for task in again] == [True] * len(
+        assert [f"again: {task} {reasons[task]}" in shell.err for task in again] == [True] * len(
             again
         )
         assert check_run(run_dir) == []

@@ -138,3 +138,32 @@ def test_a_run_is_stopped_exactly_while_its_current_leg_is_closed(
     legs = fold(records)
 
     assert (legs.state == "open") == legs.is_open(legs.current)
+
+
+class TestWhereSnapshotsCount:
+    def rerun(self, leg: int, *, evaluated: bool) -> ControlRecord:
+        refs = (AttemptRef(task_id="task-1", attempt=1),)
+        record = a_record("rerun", leg, ONE, OTHER)
+        return record.model_copy(update={"evaluations": refs if evaluated else ()})
+
+    def test_a_rerun_takes_snapshots_but_for_those_that_it_names(self) -> None:
+        legs = fold([self.rerun(2, evaluated=True)])
+
+        assert (legs.valid_from_leg(*ONE), legs.snapshot_from_leg(*ONE)) == (2, 1)
+        assert (legs.valid_from_leg(*OTHER), legs.snapshot_from_leg(*OTHER)) == (2, 2)
+
+    @pytest.mark.parametrize(
+        ("history", "first_leg"),
+        [((True, True), 1), ((False, True), 2), ((True, False), 3), ((False, True, True), 2)],
+    )
+    def test_a_snapshot_that_was_taken_once_does_not_come_back(
+        self, history: tuple[bool, ...], first_leg: int
+    ) -> None:
+        legs = fold(self.rerun(leg, evaluated=each) for leg, each in enumerate(history, start=2))
+
+        assert legs.snapshot_from_leg(*ONE) == first_leg
+
+    def test_a_rerun_of_everything_takes_them_all(self) -> None:
+        legs = fold([self.rerun(2, evaluated=True), a_record("rerun", 3)])
+
+        assert legs.snapshot_from_leg(*ONE) == 3
