@@ -34,8 +34,7 @@ def command(run_dirs: tuple[Path, ...], *, as_json: bool) -> int:
             emit(_fields(each))
         else:
             click.echo("\n".join(_lines(each)))
-    is_over = all(each.state in {"completed", "failed"} for each in found)
-    return 0 if is_over else 3
+    return 0 if all(each.is_complete for each in found) else 3
 
 
 def _fields(found: Status) -> dict[str, JsonValue]:

@@ -91,7 +91,7 @@ def report(
     if is_foreign(run_dir):
         run = open_foreign(run_dir)
         return _of_foreign(run, override, Analyzers((), analyzers, trusted_roots))
-    info = sealed.load_sealed(run_dir)
+    info = sealed.load_frozen(run_dir)
     own = Override(info.aggregation, info.category_hierarchy)
     formula = settled(override, own)
     wanted = Wanted(formula, is_anew=True, may_be_partial=True, analyzers=analyzers)
@@ -114,7 +114,7 @@ def complete(run_dir: Path) -> None:
 
 
 def _incomplete(run_dir: Path, done: Incomplete) -> RunIncomplete:
-    planned = sealed.load_sealed(run_dir).attempt_count or 0
+    planned = sealed.load_frozen(run_dir).attempt_count or 0
     return RunIncomplete(run_dir, done.count, planned)
 
 
@@ -124,7 +124,7 @@ def read(run_dir: Path) -> Reported:
     Raises:
         As `report`.
     """
-    info = sealed.load_sealed(run_dir)
+    info = sealed.load_frozen(run_dir)
     found = scan.scan(run_dir)
     now = run_info.refresh(run_dir, found)
     is_over = now.status in {"completed", "failed"}

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from agentcompass.coordinator.ports import AttemptKey, PendingAttempt
 from agentcompass.models.request import ExecutionSettings, RuntimeSettings
 from agentcompass.models.run_info import RunInfo
-from agentcompass.store import control, scan, tasks
+from agentcompass.store import control, scan, sealed, tasks
 from agentcompass.store.legs import Legs
 from agentcompass.store.tasks import TaskEntry
 
@@ -66,7 +66,12 @@ class Snapshot:
 
 
 def look_at(run_dir: Path, info: RunInfo) -> Snapshot:
-    """List a sealed run once. `info` is read again by nobody: its sealed part never changes."""
+    """List a sealed run once. `info` is read again by nobody: its sealed part never changes.
+
+    Raises:
+        RecordCorrupt: its task list is not the one that was sealed.
+    """
+    sealed.refuse_edited(run_dir, info)
     legs = control.legs(run_dir)
     found = scan.scan(run_dir, legs)
     return Snapshot(info, legs, found, list(scan.pending(run_dir, info, found)))

@@ -64,6 +64,11 @@ class Status:
         """True if every attempt is over."""
         return self.total > 0 and self.done >= self.total
 
+    @property
+    def is_complete(self) -> bool:
+        """True if nothing is to be waited for; what another writer says of itself is not enough."""
+        return self.state in {"completed", "failed"} and self.done >= self.total
+
 
 def status(run_dir: Path, now: datetime) -> Status:
     """Return where a run stands. Reads every result without its trajectory; changes nothing.
@@ -87,6 +92,9 @@ def _of_ours(run_dir: Path, info: RunInfo, now: datetime) -> Status:
     state = _state(seen)
     outcomes = pace.outcomes(heads, info.request.execution.attempts.k)
     report = _reduced(run_dir, seen, outcomes, state)
+    if heads.malformed:  # known only now that all are read: then the report that is there is none
+        state = _state(seen, unreadable=len(heads.malformed))
+        report = None if report is None or "partial" not in report.extra else report
     eta_s = None
     if state == "running" and seen.left:
         eta_s = pace.eta_s(seen.left, (now - _leg_began(run_dir, info)).total_seconds())
@@ -94,10 +102,10 @@ def _of_ours(run_dir: Path, info: RunInfo, now: datetime) -> Status:
         path=run_dir,
         run_id=info.run_id,
         state=state,
-        reason=seen.legs.reason or (info.error if state == info.status else ""),
+        reason=seen.legs.reason or _reason(info, state),
         leg=seen.legs.current,
         tasks=info.task_count or 0,
-        done=seen.done,
+        done=seen.done - len(heads.malformed),
         total=seen.total,
         failed_tasks=seen.failed_tasks,
         eta_s=eta_s,
@@ -156,9 +164,16 @@ def _opening(run_dir: Path) -> ControlRecord | None:
     return opened[-1] if opened else None
 
 
-def _state(seen: Snapshot) -> str:
+def _reason(info: RunInfo, state: str) -> str:
+    if state == info.status:
+        return info.error
+    was_over = info.status in {"completed", "failed"} and state == "running"
+    return "a result that its report covers is missing or malformed" if was_over else ""
+
+
+def _state(seen: Snapshot, *, unreadable: int = 0) -> str:
     """Return the state as the directory shows it; the file may be behind, and is not written."""
-    if not seen.left and seen.info.status in {"completed", "failed"}:
+    if not seen.left + unreadable and seen.info.status in {"completed", "failed"}:
         return seen.info.status
     if seen.legs.state != "open":
         return seen.legs.state

@@ -97,7 +97,7 @@ def finalize(
         AggregationFailed, ReportInvalid: the benchmark's own aggregation raised, or breaks a rule.
         UsageError: that aggregation cannot be loaded here, or another formula does not fit.
     """
-    info = sealed.load_sealed(run_dir)
+    info = sealed.load_frozen(run_dir)
     for round_number in range(1, _ROUNDS + 1):
         legs = control.legs(run_dir)
         found = _filed(run_dir, info, scan.scan(run_dir, legs))

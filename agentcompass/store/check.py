@@ -116,7 +116,7 @@ def _check_task_list(run_dir: Path, info: RunInfo) -> Iterator[Violation]:
     if not disk.is_file(path):
         yield Violation("INV-2", path, "is not there, and the run is sealed")
         return
-    if tasks.digest(run_dir) != info.tasks_sha256:
+    if sealed.digest(run_dir) != info.tasks_sha256:
         yield Violation("INV-2", path, "is not the list that was sealed")
     seen: dict[str, int] = {}
     for entry in tasks.entries(run_dir):

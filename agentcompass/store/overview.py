@@ -15,7 +15,7 @@ from typing import Final
 
 import orjson
 
-from agentcompass.store import disk, layout
+from agentcompass.store import control, disk, layout
 
 _ATTEMPT_PREFIX: Final = "attempt-"
 
@@ -58,14 +58,15 @@ def overview(run_dir: Path, *, with_size: bool = False) -> RunLine:
         headline = {}
     counts = _part(headline, "counts")
     request = _part(info, "request")
+    done = _results(run_dir)
     return RunLine(
         path=run_dir,
         run_id=_text(info, "run_id") or run_dir.name,
-        state=_state(info),
+        state=_state(run_dir, info, done),
         started_at=_time(info),
         benchmark=_text(_part(request, "benchmark"), "id"),
         model=_text(_part(request, "model"), "id"),
-        attempts_done=_results(run_dir),
+        attempts_done=done,
         attempts_total=_whole(info, "attempt_count"),
         series_id=_text(headline, "series_id") or None,
         value=_number(headline, "value"),
@@ -76,10 +77,17 @@ def overview(run_dir: Path, *, with_size: bool = False) -> RunLine:
     )
 
 
-def _state(info: Mapping[str, object]) -> str:
-    if "sealed_at" in info and info["sealed_at"] is None:
+def _state(run_dir: Path, info: Mapping[str, object], done: int | None) -> str:
+    """Return what the run says of itself, unless results are gone of which it has a report."""
+    if "sealed_at" not in info:
+        return _text(info, "status") or "unknown"
+    if info["sealed_at"] is None:
         return "planning"
-    return _text(info, "status") or "unknown"
+    state, planned = _text(info, "status"), _whole(info, "attempt_count") or 0
+    missing = planned - (done or 0) if state in {"completed", "failed"} else 0
+    if missing > 0 and missing > len(control.legs(run_dir).closed):
+        return "running"
+    return state or "unknown"
 
 
 def _results(run_dir: Path) -> int | None:

@@ -16,11 +16,11 @@ from typing import Final
 from agentcompass.errors import StoreError, UsageError
 from agentcompass.models.request import Request
 from agentcompass.models.run_info import MetricArtifacts, RunInfo, RunStatus
-from agentcompass.store import atomic, control, layout, records, report, tasks
+from agentcompass.store import atomic, control, layout, records, report
 from agentcompass.store.legs import Legs
 from agentcompass.store.reserve import make_skeleton
 from agentcompass.store.scan import RunScan, pending, results_digest, scan
-from agentcompass.store.sealed import load, load_sealed
+from agentcompass.store.sealed import digest, load, load_sealed
 
 __all__ = [
     "SealedOtherwise",
@@ -105,7 +105,7 @@ def seal(run_dir: Path, info: RunInfo, now: datetime) -> RunInfo:
         if on_disk.tasks_sha256 != info.tasks_sha256:
             raise SealedOtherwise(run_dir)
         return on_disk
-    if tasks.digest(run_dir) != info.tasks_sha256:
+    if digest(run_dir) != info.tasks_sha256:
         raise SealedOtherwise(run_dir)
     make_skeleton(run_dir)
     sealed = info.model_copy(update={"sealed_at": now, "status": "running"})

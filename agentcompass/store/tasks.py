@@ -130,15 +130,6 @@ def digests(run_dir: Path) -> Iterator[tuple[str, bytes]]:
             yield entry.task_id, sha256(line).digest()
 
 
-def digest(run_dir: Path) -> str:
-    """Return the SHA-256 of the file as it is now."""
-    total = sha256()
-    with (run_dir / layout.TASKS).open("rb") as file:
-        while chunk := file.read(1 << 20):
-            total.update(chunk)
-    return total.hexdigest()
-
-
 def _line_at(run_dir: Path, offset: int) -> bytes:
     path = run_dir / layout.TASKS
     try:

@@ -49,7 +49,7 @@ def open_run(run_dir: Path) -> ReadableRun:
 
 
 def _ours(run_dir: Path) -> ReadableRun:
-    info = sealed.load_sealed(run_dir)
+    info = sealed.load_frozen(run_dir)
     if info.metric_contract is None:
         raise RunNotSealed(run_dir)
     request = info.request

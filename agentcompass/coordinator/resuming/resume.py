@@ -97,8 +97,6 @@ def examine(
         update={"execution": seen.execution, "runtime": seen.runtime}
     )
     policy = policy_change(in_force, wish.changes)
-    if not _must_read(run_dir, seen, wish):
-        return Resumable(run_dir, seen, policy=policy)
     heads = Heads(run_dir, seen, with_checkpoints=True)
     contract = info.metric_contract
     why_agent = snapshots_of(run_dir, seen)
@@ -168,13 +166,6 @@ def _look(run_dir: Path, info: RunInfo, wish: Wish) -> Snapshot:
                 raise
             for path in paths:
                 _put_aside(path)
-
-
-def _must_read(run_dir: Path, seen: Snapshot, wish: Wish) -> bool:
-    """Return whether the results will be read: not if a report covers them and none is chosen by."""
-    if wish.rerun or wish.quarantine or seen.left:
-        return True
-    return run_info.refresh(run_dir, seen.found).status not in {"completed", "failed"}
 
 
 class _Recorder:

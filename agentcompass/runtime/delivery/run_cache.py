@@ -105,8 +105,9 @@ def loaded(run_dir: Path) -> LoadedRun:
     stamp = _stamp(run_dir)
     known = _runs.get(run_dir)
     if known is not None and known.stamp == stamp:
+        sealed.refuse_edited(run_dir, known.info)
         return known
-    info = sealed.load_sealed(run_dir)
+    info = sealed.load_frozen(run_dir)
     if info.metric_contract is None or info.resolved_execution_plans is None:
         raise RunNotSealed(run_dir)
     if known is not None and _same_seal(known.info, info):

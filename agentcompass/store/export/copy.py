@@ -50,7 +50,7 @@ def write_copy(run_dir: Path, target: Path) -> int:
     """
     if is_foreign(run_dir):
         raise UsageError(f"{run_dir} is a run of that program already", hint="copy the folder")
-    info = sealed.load_sealed(run_dir)
+    info = sealed.load_frozen(run_dir)
     if target.exists():
         raise _taken(target)
     if not target.absolute().parent.is_dir():

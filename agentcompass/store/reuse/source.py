@@ -75,7 +75,7 @@ def digest_in(dirname: str) -> str:
 
 
 def _ours(run_dir: Path) -> Source:
-    info = sealed.load_sealed(run_dir)
+    info = sealed.load_frozen(run_dir)
     layout_of(run_dir)
     request = info.request
     return Source(

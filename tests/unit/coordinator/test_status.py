@@ -8,13 +8,15 @@ import pytest
 
 from agentcompass.coordinator.control import cancel, pause
 from agentcompass.coordinator.planning.start import EMBEDDED
-from agentcompass.coordinator.resuming.resume import Wish, examine, go_on
+from agentcompass.coordinator.resuming.resume import Resumable, Wish, examine, go_on
 from agentcompass.coordinator.status import Status, status
-from agentcompass.errors import RunNotFound
+from agentcompass.errors import RecordCorrupt, RunNotFound
 from agentcompass.store import attempts, control
+from agentcompass.store.overview import overview
 from tests.builders import T0, a_result, an_issue
 from tests.support.store_runs import a_reserved_run, execute, reduce, write_report
 from tests.unit.coordinator.conftest import RunMaker
+from tests.unit.coordinator.test_resume import no_plan
 
 LATER = T0 + timedelta(seconds=100)
 
@@ -144,3 +146,51 @@ def test_the_broker_is_recorded_without_its_password(make_run: RunMaker) -> None
     (record,) = control.control_records(run_dir)
     assert "host:6379" in record.broker
     assert "hunter22" not in record.broker
+
+
+class TestResultsThatWentAfterTheReport:
+    """A report is there, and covers what is not there any more."""
+
+    @pytest.fixture
+    def run_dir(self, make_run: RunMaker) -> Path:
+        run_dir = make_run("a", "b").address.run_dir
+        execute(run_dir, "a")
+        execute(run_dir, "b")
+        write_report(run_dir)
+        return run_dir
+
+    def lost(self, run_dir: Path, content: bytes | None) -> None:
+        path = attempts.result_of(run_dir, "a", 1)
+        assert path is not None
+        if content is None:
+            path.unlink()
+        else:
+            path.write_bytes(content)
+
+    @pytest.mark.parametrize("content", [None, b"", b'{"schema_version": "agentcompass.at'])
+    def test_the_run_is_not_complete(self, run_dir: Path, content: bytes | None) -> None:
+        self.lost(run_dir, content)
+
+        got = of(run_dir)
+
+        assert (got.state, got.done, got.is_complete) == ("running", 1, False)
+        assert got.reason == "a result that its report covers is missing or malformed"
+
+    def test_a_listing_does_not_call_it_completed(self, run_dir: Path) -> None:
+        assert overview(run_dir).state == "completed"
+
+        self.lost(run_dir, None)
+
+        assert overview(run_dir).state == "running"
+
+    def test_a_resume_runs_what_is_gone_and_names_what_is_torn(self, run_dir: Path) -> None:
+        def look() -> Resumable:
+            return examine(run_dir, Wish(), plan=no_plan, now=lambda: T0)
+
+        assert not look().has_work
+        self.lost(run_dir, b"{")
+        with pytest.raises(RecordCorrupt, match=r"result\.json"):
+            look()
+
+        self.lost(run_dir, None)
+        assert look().seen.left == 1

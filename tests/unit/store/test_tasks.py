@@ -8,7 +8,7 @@ import pytest
 
 from agentcompass.errors import RecordCorrupt, RunNotSealed
 from agentcompass.models.task import TaskSpec
-from agentcompass.store import layout, tasks
+from agentcompass.store import layout, sealed, tasks
 from tests.builders import a_task
 from tests.support.store_runs import a_reserved_run, a_run
 
@@ -49,7 +49,7 @@ def test_an_interrupted_freeze_is_replaced_as_a_whole(tmp_path: Path) -> None:
     frozen = tasks.freeze(run_dir, [a_task("c")])
 
     assert [entry.task_id for entry in tasks.entries(run_dir)] == ["c"]
-    assert frozen == tasks.FrozenTasks(1, tasks.digest(run_dir))
+    assert frozen == tasks.FrozenTasks(1, sealed.digest(run_dir))
 
 
 def test_a_sealed_list_stays(tmp_path: Path) -> None:
