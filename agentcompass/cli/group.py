@@ -15,6 +15,7 @@ from agentcompass.errors import UsageError
 COMMANDS: Final = {
     "run": ("run", "Evaluate: benchmark x harness x model x environment."),
     "launch": ("launch", "Start many named requests of one file, and see them through together."),
+    "evaluate": ("evaluate", "Evaluate a run again, in a new run and without its agents."),
     "resume": ("resume", "Go on with runs, whatever stopped them."),
     "status": ("status", "Show how far runs are, from their directories alone."),
     "report": ("report", "Compute a run's report again from its directory; nothing is executed."),

@@ -19,6 +19,7 @@ from agentcompass.coordinator.reuse.choose import Chosen, Where, choose
 from agentcompass.coordinator.reuse.decide import TaskChoice
 from agentcompass.coordinator.reuse.differences import said
 from agentcompass.coordinator.reuse.examine import Reuse
+from agentcompass.coordinator.reuse.missing import missing_lines, refuse_missing_agents
 from agentcompass.errors import AgentCompassError
 from agentcompass.models.request import ReuseSettings
 from agentcompass.store.names import namespace_of
@@ -58,6 +59,18 @@ class Looking:
         for line in _lines(chosen, request.reuse):
             click.echo(line, err=True)
         return chosen
+
+    def refuse_missing_agents(self, chosen: Chosen) -> None:
+        """Refuse to run agents where only evaluations were asked for; each of them was said."""
+        settings = self.asked.request.reuse
+        if chosen.reuse is None or settings is None:
+            return
+        try:
+            refuse_missing_agents(chosen.reuse, settings)
+        except AgentCompassError as error:
+            if self.as_json:
+                emit({"event": "refused", "code": code_of(error), "message": str(error)})
+            raise
 
     def tell(self, chosen: Chosen) -> None:
         """Say it to programs; the line comes after the one that says where the run is."""
@@ -99,6 +112,7 @@ def _lines(chosen: Chosen, settings: ReuseSettings) -> Iterator[str]:
         yield f"warning: and in {len(differences) - _SHOWN} more fields (reused_from in run_info.json)"
     if settings.require_same_tasks and chosen.reuse.source.info is None:
         yield "warning: the source recorded only category and truth of its tasks to compare by"
+    yield from missing_lines(chosen.reuse)
     for path, reason in chosen.reuse.malformed:
         yield f"skipped: {path}: {reason}"
 
@@ -106,8 +120,9 @@ def _lines(chosen: Chosen, settings: ReuseSettings) -> Iterator[str]:
 def _summary(reuse: Reuse) -> str:
     record = reuse.record
     left = sum(len(choice.numbers("run")) for choice in reuse.choices)
+    verb = "evaluating" if record.kind == "evaluate" else "reusing"
     return (
-        f"reusing {record.run_id} ({record.path}): {record.attempts} attempts taken "
+        f"{verb} {record.run_id} ({record.path}): {record.attempts} attempts taken "
         f"({record.tasks} whole tasks), {record.evaluations} to evaluate, {left} to run"
     )
 
@@ -121,7 +136,15 @@ def _fields(chosen: Chosen) -> dict[str, JsonValue]:
     fields["warnings"] = list(chosen.warnings)
     if chosen.reuse is not None:
         record = chosen.reuse.record
-        fields["source"] = {"run_id": record.run_id, "path": record.path}
+        fields["source"] = {
+            "run_id": record.run_id,
+            "path": record.path,
+            "kind": record.kind,
+        }
+        fields["missing"] = [
+            {"task_id": task_id, "attempt": number, "reason": why}
+            for task_id, number, why in chosen.reuse.missing
+        ]
         fields["differences"] = list(record.differences)
         fields["tasks"] = record.tasks
         fields["attempts"] = record.attempts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -71,9 +71,27 @@ def command(
     earlier run is never changed.
     """
     asked = ask(fields_of(flags), file=config, params=params, environ=os.environ, base=Path.cwd())
-    if dry_run:
+    level = "INFO" if verbose else "WARNING"
+    wanted = Wanted(dry_run, detach, as_json, level)
+    return start_and_attend(asked, wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How a new run is to be started."""
+
+    is_dry: bool
+    detach: bool
+    as_json: bool
+    log_level: str
+
+
+def start_and_attend(asked: Asked, wanted: Wanted) -> int:
+    """Start a new run and see it through; or only say what it would be."""
+    as_json = wanted.as_json
+    if wanted.is_dry:
         return _print_plan(asked, as_json=as_json)
-    queue = _queue(asked, detach=detach)
+    queue = _queue(asked, detach=wanted.detach)
     if queue is not None:
         refuse_strangers(queue, asked.request.runtime.queue, _results_dir(asked))
     run = _start(asked, as_json=as_json)
@@ -88,8 +106,8 @@ def command(
         runtime=asked.request.runtime,
         secrets=asked.secrets,
     )
-    level = "INFO" if verbose else "WARNING"
-    return carry_out([going], Manner(queue, as_json, detach, level))
+    manner = Manner(queue, as_json, wanted.detach, wanted.log_level)
+    return carry_out([going], manner)
 
 
 def _queue(asked: Asked, *, detach: bool) -> Queue | None:
@@ -109,6 +127,7 @@ def _start(asked: Asked, *, as_json: bool) -> SealedRun:
     with _planned(asked) as planned:
         looking = Looking(asked, _results_dir(asked), as_json)
         chosen = looking.find(planned)
+        looking.refuse_missing_agents(chosen)
 
         def tell(run_dir: Path) -> None:
             announce(run_dir, as_json=as_json)
@@ -129,6 +148,7 @@ def _print_plan(asked: Asked, *, as_json: bool) -> int:
         chosen = looking.find(planned)
         looking.tell(chosen)
         print_plan(chosen, planned, as_json=as_json)
+        looking.refuse_missing_agents(chosen)
     return 0
 
 

@@ -142,6 +142,13 @@ class ReuseSettings(Frozen):
     """Run tasks again whose records in the source cannot be read, instead of refusing."""
     rerun: tuple[str, ...] = ()
     """`errored`, `unscored`, `failed` or task ids: run again although they could be taken."""
+    only_evaluate: bool = False
+    """Evaluate again what the agents of the source left. Its frozen tasks are this run's; `run_id`
+    must be its path."""
+    run_missing_agents: bool = False
+    """With `only_evaluate`: run the agents of attempts of which nothing is left to evaluate."""
+    keep_missing: bool = False
+    """With `only_evaluate`: take the source's results of such attempts as they are."""
 
 
 class Request(Frozen):

@@ -31,6 +31,9 @@ class ReuseSource(Frozen):
 
     run_id: str
     path: str
+    kind: Literal["reuse", "evaluate"] = "reuse"
+    """`evaluate`: its agents' work was evaluated again, and none of its verdicts was taken unless
+    that was asked for."""
     differences: tuple[JsonObject, ...] = ()
     """`{field, source, now}` each, secrets masked; of changed tasks `{field, changed}`, their ids."""
     tasks: int = Field(default=0, ge=0)
@@ -79,6 +82,8 @@ class RunInfo(Record):
     metric_contract: MetricContract | None = None
     aggregation: str = "micro_weighted"
     category_hierarchy: JsonValue = None
+    benchmark_sha256: Sha256 | None = None
+    """Of the file that defines the benchmark's class, as whoever planned had it."""
     custom_aggregation: bool = False
     """True if the benchmark overrides `aggregate_metrics`: the report then needs its plug-in."""
     tasks_sha256: Sha256 | None = None

@@ -34,7 +34,7 @@ def policy_change(in_force: Request, changes: JsonObject) -> PolicyChange | None
     before: JsonObject = json.loads(in_force.model_dump_json())
     wanted = request_of(merged(before, expanded(changes)), where="what resume was given")
     after: JsonObject = json.loads(wanted.model_dump_json())
-    for path, old, new in _differences(before, after, ""):
+    for path, old, new in differences(before, after):
         if not path.startswith(_CHANGEABLE) or path.startswith(_IDENTITY):
             raise Refusal(
                 "field_frozen",
@@ -49,13 +49,14 @@ def policy_change(in_force: Request, changes: JsonObject) -> PolicyChange | None
     return PolicyChange(execution=execution, runtime=runtime)
 
 
-def _differences(
-    before: JsonValue, after: JsonValue, path: str
+def differences(
+    before: JsonValue, after: JsonValue, path: str = ""
 ) -> Iterator[tuple[str, JsonValue, JsonValue]]:
+    """Yield (path, before, after) of each field in which two requests differ."""
     if isinstance(before, dict) and isinstance(after, dict):
         for name in {**before, **after}:
             inner = f"{path}.{name}" if path else name
-            yield from _differences(before.get(name), after.get(name), inner)
+            yield from differences(before.get(name), after.get(name), inner)
     elif before != after:
         yield path, before, after
 

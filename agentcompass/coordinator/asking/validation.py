@@ -26,6 +26,7 @@ FLAGS: Final[Mapping[str, str]] = {
     "execution.attempts.k": "-k",
     "execution.attempts.strategy": "--strategy",
     "execution.run_timeout_s": "--timeout",
+    "execution.evaluate_timeout_s": "--evaluate-timeout",
     "execution.max_retries": "--max-retries",
     "execution.analyzers": "--analyzer",
     "selection.limit": "--limit",

@@ -38,6 +38,8 @@ from agentcompass.runtime import components
 from agentcompass.runtime.policy import deadlines, retry_policy
 from agentcompass.runtime.values import live
 from agentcompass.runtime.values.references import as_far_as_known
+from agentcompass.store.foreign import is_foreign
+from agentcompass.store.tasks import entries, read_at
 
 NO_HARNESS: Final = "none"
 T = TypeVar("T")
@@ -63,11 +65,13 @@ class Planned:
     tasks: TaskSpool
     reuse: Reuse | None = None
     """What is taken over from an earlier run, as examined for these very tasks."""
+    benchmark_sha256: str | None = None
+    """Of the file that defines the benchmark's class; None if there is none."""
 
     @property
     def new(self) -> New:
         """The run as reuse sees it."""
-        return New(self.request, self.contract, self.plans, self.tasks)
+        return New(self.request, self.contract, self.plans, self.tasks, self.benchmark_sha256)
 
     @property
     def attempt_count(self) -> int:
@@ -98,7 +102,7 @@ def plan(
     planner = _Planner(request, benchmark, _recipes(request, trusted_roots), machine or Machine())
     with ExitStack() as undo:
         tasks = undo.enter_context(TaskSpool())
-        loaded = _loaded(benchmark, request.benchmark.id)
+        loaded = _frozen(request) or _loaded(benchmark, request.benchmark.id)
         for task in selected(loaded, request.selection):
             tasks.append(task)
             planner.add(task)
@@ -119,6 +123,7 @@ def plan(
         contract=benchmark.contract,
         aggregation=benchmark.aggregation,
         category_hierarchy=benchmark.category_hierarchy,
+        benchmark_sha256=_code_of(benchmark),
         custom_aggregation=type(benchmark).aggregate_metrics is not Benchmark.aggregate_metrics,
         plans=planner.resolved(),
         tasks=tasks,
@@ -263,6 +268,31 @@ def _recipes(request: Request, trusted_roots: Sequence[Path] | None) -> list[Rec
         if recipe.match(request):
             found.append(recipe)
     return found
+
+
+def _frozen(request: Request) -> Iterator[object] | None:
+    """Return the tasks of the run whose agents' work is evaluated again; None if there is none.
+
+    The data set may be gone or changed since; the agents worked on what was frozen.
+    """
+    reuse = request.reuse
+    if reuse is None or not reuse.only_evaluate:
+        return None
+    source = Path(reuse.run_id)
+    if is_foreign(source):
+        raise UsageError(
+            f"run {source.name!r} froze no task list, so it cannot be evaluated again",
+            where=str(source),
+            hint="`agentcompass run --reuse-run-id PATH --rerun …` takes over what it has",
+        )
+    return (read_at(source, entry.offset) for entry in entries(source))
+
+
+def _code_of(benchmark: Benchmark[BaseModel]) -> str | None:
+    try:
+        return sha256(Path(inspect.getfile(type(benchmark))).read_bytes()).hexdigest()
+    except (OSError, TypeError):  # of a class that was made without a file
+        return None
 
 
 def _loaded(benchmark: Benchmark[BaseModel], name: str) -> Iterator[object]:

@@ -168,6 +168,7 @@ def _freeze(run_dir: Path, info: RunInfo, planned: Planned, now: Callable[[], da
             "metric_contract": planned.contract,
             "aggregation": planned.aggregation,
             "category_hierarchy": planned.category_hierarchy,
+            "benchmark_sha256": planned.benchmark_sha256,
             "custom_aggregation": planned.custom_aggregation,
             "resolved_execution_plans": plans,
             "reused_from": reuse.record if reuse is not None else None,

@@ -14,6 +14,7 @@ from typing import Final, Literal, TypeAlias
 
 from agentcompass.coordinator.refusal import Refusal
 from agentcompass.coordinator.reuse.examine import New, Reuse, SourceMalformed, examine
+from agentcompass.coordinator.reuse.missing import refuse_missing_agents
 from agentcompass.errors import RecordCorrupt, RunNotFound, RunNotSealed
 from agentcompass.models.request import Request
 from agentcompass.models.run_info import ReuseSource, RunInfo
@@ -91,7 +92,9 @@ def choose(where: Where, new: New) -> Chosen:
 def frozen_reuse(chosen: ReuseSource, new: New) -> Reuse:
     """Examine the source that an interrupted planning had chosen."""
     try:
-        return examine(_opened(Path(chosen.path)), new)
+        reuse = examine(_opened(Path(chosen.path)), new)
+        refuse_missing_agents(reuse, new.settings)
+        return reuse
     except RunNotFound as error:
         raise Refusal(
             "source_gone",

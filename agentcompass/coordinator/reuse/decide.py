@@ -9,6 +9,9 @@
    (`errors_kept`), else done again (`errored`, `unclassified`).
 7. Some are over: those without an error are taken one by one, the others are done (`interrupted`).
 
+Where only evaluations are to run, rule 1 is followed by another one instead: what can be evaluated
+is evaluated (`evaluated_again`); of the other attempts nothing is left but what the source says.
+
 *Done again* means: an attempt with a clean, usable snapshot is only evaluated, the others run.
 """
 
@@ -36,6 +39,7 @@ Code: TypeAlias = Literal[
     "errored",
     "unclassified",
     "interrupted",
+    "evaluated_again",
 ]
 _SKIPPED: Final = AttemptOutcome(metrics={}, skipped=True)
 Outcomes: TypeAlias = Sequence[AttemptOutcome | None]
@@ -49,6 +53,8 @@ class Rules:
     contract: MetricContract
     keep_errors: bool = False
     require_same_tasks: bool = False
+    only_evaluate: bool = False
+    keep_missing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,8 @@ class TaskChoice:
     reason: str
     state: State = "running"
     """Where it is filed at once; `running` if anything is left to do."""
+    missing: tuple[tuple[int, str], ...] = ()
+    """Where only evaluations are to run: attempts whose agent would, and why."""
 
     def numbers(self, deed: Deed) -> tuple[int, ...]:
         """Return the attempts with which this is done."""
@@ -92,6 +100,8 @@ class TaskChoice:
 
 def decide(facts: TaskFacts, rules: Rules) -> TaskChoice:
     """Return what the rules above say."""
+    if rules.only_evaluate:
+        return _evaluated_again(facts, rules)
     anew = _anew(facts, rules)
     if anew is not None:
         return anew
@@ -101,6 +111,40 @@ def decide(facts: TaskFacts, rules: Rules) -> TaskChoice:
     if None in outcomes:
         return _interrupted(facts, rules)
     return _of_complete(facts, rules, outcomes)
+
+
+def _evaluated_again(facts: TaskFacts, rules: Rules) -> TaskChoice:
+    def deed(number: int) -> Deed:
+        if not facts.malformed and facts.snapshots.get(number) == "":
+            return "evaluate"
+        outcome = facts.outcomes.get(number)
+        is_kept = rules.keep_missing and outcome is not None and not outcome.skipped
+        return "take" if is_kept else "run"
+
+    numbers = range(1, rules.plan.k + 1)
+    deeds = tuple(deed(number) for number in numbers)
+    missing = tuple(
+        (number, _why_missing(facts, number))
+        for number, each in zip(numbers, deeds, strict=True)
+        if each == "run"
+    )
+    if set(deeds) == {"take"}:
+        outcomes = [facts.outcomes.get(number) for number in numbers]
+        why = f"nothing is left to evaluate: {_why_missing(facts, 1)}"
+        return _whole(facts, rules, outcomes, "evaluated_again", why)
+    why = "what the agent left is evaluated again"
+    return TaskChoice(facts.task_id, deeds, "evaluated_again", why, missing=missing)
+
+
+def _why_missing(facts: TaskFacts, number: int) -> str:
+    outcome = facts.outcomes.get(number)
+    if facts.malformed:
+        return facts.malformed
+    if outcome is not None and outcome.skipped:
+        return "the strategy did not need it"
+    if not facts.is_there:
+        return "the source has nothing of it"
+    return facts.snapshots.get(number) or "there is no snapshot"
 
 
 def _of_complete(facts: TaskFacts, rules: Rules, outcomes: Outcomes) -> TaskChoice:

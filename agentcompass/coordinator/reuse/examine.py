@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from agentcompass.coordinator.deserving import refuse_unknown, why_again
 from agentcompass.coordinator.refusal import Refusal
@@ -12,7 +13,7 @@ from agentcompass.coordinator.reuse.decide import Rules, TaskChoice, TaskFacts, 
 from agentcompass.coordinator.reuse.differences import differences
 from agentcompass.models.base import JsonObject
 from agentcompass.models.metric import MetricContract
-from agentcompass.models.plan import ResolvedPlans, ReusedPlans
+from agentcompass.models.plan import EvaluationMode, ResolvedPlans, ReusedPlans
 from agentcompass.models.request import AttemptPlan, Request, ReuseSettings
 from agentcompass.models.result import AttemptOutcome
 from agentcompass.models.run_info import ReuseSource
@@ -49,6 +50,7 @@ class New:
     plans: ResolvedPlans
     tasks: Iterable[TaskSpec]
     """Can be iterated any number of times."""
+    benchmark_sha256: str | None = None
 
     @property
     def settings(self) -> ReuseSettings:
@@ -67,6 +69,7 @@ class Reuse:
     plans: ReusedPlans | None
     malformed: Sequence[tuple[Path, str]] = ()
     """Skipped, because that was asked for."""
+    kind: Literal["reuse", "evaluate"] = "reuse"
 
     @property
     def is_useful(self) -> bool:
@@ -79,6 +82,7 @@ class Reuse:
         return ReuseSource(
             run_id=self.source.run_id,
             path=str(self.source.run_dir.resolve()),
+            kind=self.kind,
             differences=tuple(self.differences),
             tasks=sum(choice.is_whole for choice in self.choices),
             attempts=sum(len(choice.numbers("take")) for choice in self.choices),
@@ -88,17 +92,33 @@ class Reuse:
     @property
     def begun(self) -> ReuseSource:
         """What it says before anything is written: an interrupted planning needs no more."""
-        return ReuseSource(run_id=self.source.run_id, path=str(self.source.run_dir.resolve()))
+        path = str(self.source.run_dir.resolve())
+        return ReuseSource(run_id=self.source.run_id, path=path, kind=self.kind)
+
+    @property
+    def missing(self) -> Sequence[tuple[str, int, str]]:
+        """Where only evaluations are to run: (task id, attempt, why its agent would have to)."""
+        return [
+            (choice.task_id, number, why)
+            for choice in self.choices
+            for number, why in choice.missing
+        ]
 
     def write(self, run_dir: Path, new: New) -> None:
         """Write what is taken into a run that is not sealed yet. Safe to repeat."""
         plan = new.request.execution.attempts
         takings = (
-            Taking(spec, choice.state, choice.deeds)
+            Taking(spec, choice.state, choice.deeds, self._mode_of(new, spec))
             for spec, choice in zip(new.tasks, self.choices, strict=True)
             if choice.code not in {"not_in_source", "malformed"}
         )
         materialize(run_dir, self.source, takings, plan=plan, contract=new.contract)
+
+    def _mode_of(self, new: New, spec: TaskSpec) -> EvaluationMode | None:
+        """Return the mode in which snapshots are evaluated here; None: in their own."""
+        return (
+            new.plans.plan_of(spec.task_id, 1).evaluation_mode if self.kind == "evaluate" else None
+        )
 
 
 def refuse_other(source: Source, request: Request) -> None:
@@ -107,7 +127,8 @@ def refuse_other(source: Source, request: Request) -> None:
     Raises:
         Refusal: `benchmark_differs` or `attempts_differ`, with both values.
     """
-    if source.benchmark_id != request.benchmark.id:
+    only_evaluate = request.reuse is not None and request.reuse.only_evaluate
+    if source.benchmark_id != request.benchmark.id and not only_evaluate:
         raise Refusal(
             "benchmark_differs",
             f"the source's benchmark.id is {source.benchmark_id!r}, "
@@ -146,7 +167,12 @@ def examine(source: Source, new: New) -> Reuse:
     found = differences(source.request, new.request, is_ours=source.info is not None)
     if examiner.changed:
         found.append({"field": "tasks", "changed": list(examiner.changed)})
-    return Reuse(source, choices, found, examiner.plans.collected(), malformed)
+    before = source.info.benchmark_sha256 if source.info is not None else None
+    if before and new.benchmark_sha256 and before != new.benchmark_sha256:
+        code: JsonObject = {"source": before, "now": new.benchmark_sha256}
+        found.append({"field": "benchmark.sha256", **code})
+    kind: Literal["reuse", "evaluate"] = "evaluate" if settings.only_evaluate else "reuse"
+    return Reuse(source, choices, found, examiner.plans.collected(), malformed, kind)
 
 
 class _Examiner:
@@ -164,6 +190,8 @@ class _Examiner:
             contract=new.contract,
             keep_errors=settings.keep_errors,
             require_same_tasks=settings.require_same_tasks,
+            only_evaluate=settings.only_evaluate,
+            keep_missing=settings.keep_missing,
         )
 
     def choice(self, spec: TaskSpec) -> TaskChoice:
@@ -216,8 +244,12 @@ class _Examiner:
         checkpoint, number = attempt.checkpoint, attempt.number
         plan = self._new.plans.plan_of(spec.task_id, number)
         first_leg = self._source.legs.snapshot_from_leg(spec.task_id, number)
-        why = why_unusable(checkpoint, spec.task_id, number, plan, first_leg)
         snapshot = checkpoint.evaluation if checkpoint is not None else None
+        is_free = self._new.settings.only_evaluate and plan.evaluation_mode != "reuse"
+        if is_free and snapshot is not None and snapshot.mode != "reuse":
+            # What the agent left is the same in both of the other modes.
+            plan = plan.model_copy(update={"evaluation_mode": snapshot.mode})
+        why = why_unusable(checkpoint, spec.task_id, number, plan, first_leg)
         if why or snapshot is None:
             return why
         if self._source.info is None and without_masks(snapshot.prepared_task, spec) is None:

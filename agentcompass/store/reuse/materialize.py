@@ -19,6 +19,7 @@ from pydantic import JsonValue
 from agentcompass.errors import RecordCorrupt
 from agentcompass.models.checkpoint import Checkpoint
 from agentcompass.models.metric import MetricContract
+from agentcompass.models.plan import EvaluationMode
 from agentcompass.models.request import AttemptPlan
 from agentcompass.models.result import AttemptMeta, AttemptResult
 from agentcompass.models.task import TaskSpec
@@ -46,6 +47,8 @@ class Taking:
     """Where it is filed; `running` if anything is left to do."""
     deeds: tuple[Deed, ...]
     """Of attempts 1..k."""
+    mode: EvaluationMode | None = None
+    """In which snapshots are evaluated that are only evaluated; None: in their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,7 @@ class _Writer:
                 self._publish(self._directory(found.number), self._skipped(found.number))
             case "evaluate":
                 self._keep_old(found)
-                self._snapshot(found, self._directory(found.number))
+                self._snapshot(found, self._directory(found.number), self._taking.mode)
             case _:
                 self._keep_old(found)
 
@@ -136,9 +139,9 @@ class _Writer:
         self._checkpoint(found, directory)
         self._publish(directory, self._owned(found, found.result))
 
-    def _snapshot(self, found: AttemptFound, directory: Path) -> None:
+    def _snapshot(self, found: AttemptFound, directory: Path, mode: EvaluationMode | None) -> None:
         self._copy_artifacts(found, directory, {_manifest_name(found)})
-        self._checkpoint(found, directory)
+        self._checkpoint(found, directory, mode)
         atomic.sync_directory(directory)
 
     def _keep_old(self, found: AttemptFound) -> None:
@@ -156,8 +159,13 @@ class _Writer:
         atomic.write_new(directory / layout.RESULT, (results.to_bytes(result),))
         atomic.sync_directory(directory)
 
-    def _checkpoint(self, found: AttemptFound, directory: Path) -> None:
+    def _checkpoint(
+        self, found: AttemptFound, directory: Path, mode: EvaluationMode | None = None
+    ) -> None:
         checkpoint = self._own_checkpoint(found)
+        if checkpoint is not None and checkpoint.evaluation is not None and mode is not None:
+            snapshot = checkpoint.evaluation.model_copy(update={"mode": mode})
+            checkpoint = checkpoint.model_copy(update={"evaluation": snapshot})
         if checkpoint is not None:
             atomic.write_new(directory / layout.CHECKPOINT, (records.compact(checkpoint),))
 
