@@ -29,7 +29,8 @@ class ExecResult:
     """The end of one command.
 
     Output is decoded as UTF-8 (undecodable bytes as U+FFFD), at most the environment's output
-    limit per stream; `*_bytes` are the true sizes, so a larger number means that it was cut.
+    limit per stream; where something was cut a marker says how much, and `*_bytes` are the true
+    sizes.
     """
 
     exit_code: int
@@ -40,6 +41,8 @@ class ExecResult:
     stderr_bytes: int
     duration_s: float
     timed_out: bool = False
+    truncated: bool = False
+    """A stream was longer than the limit: its middle is missing."""
 
 
 @dataclass(frozen=True, slots=True)

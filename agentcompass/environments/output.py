@@ -28,14 +28,24 @@ class Kept:
         while self._tail and self._tail_size - len(self._tail[0]) >= self._tail_limit:
             self._tail_size -= len(self._tail.popleft())
 
+    @property
+    def is_cut(self) -> bool:
+        """True if the stream was longer than what is kept of it."""
+        return self.size > self._head_limit + self._tail_limit
+
     def text(self) -> str:
         """Return what was kept; where something is missing a marker says how much."""
         return shortened(self.size, bytes(self._head), b"".join(self._tail)[-self._tail_limit :])
 
 
+def is_cut(size: int, head: bytes, tail: bytes) -> bool:
+    """Return whether a stream of `size` bytes has more than its beginning and its end."""
+    return size > len(head) + len(tail)
+
+
 def shortened(size: int, head: bytes, tail: bytes) -> str:
     """Decode the beginning and the end of a stream of `size` bytes, with a marker between them."""
-    if size <= len(head) + len(tail):
+    if not is_cut(size, head, tail):
         return (head + tail).decode("utf-8", "replace")
     cut = size - len(head) - len(tail)
     start, end = head.decode("utf-8", "replace"), tail.decode("utf-8", "replace")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from agentcompass.environments.base import ExecResult
-from agentcompass.environments.output import shortened
+from agentcompass.environments.output import is_cut, shortened
 
 _SCRIPT: Final = Path(__file__).with_name("supervisor.py")
 _SLICE_S: Final = 0.5
@@ -77,6 +77,7 @@ class Supervised:
             stderr_bytes=report["stderr"][0],
             duration_s=report["duration_s"],
             timed_out=report["timed_out"],
+            truncated=any(is_cut(*report[name]) for name in ("stdout", "stderr")),
         )
         return result, report["leaves_something"]
 

@@ -61,6 +61,7 @@ class ProcessEnvironment:
             stderr_bytes=len(err),
             duration_s=time.monotonic() - started,
             timed_out=timed_out,
+            truncated=max(len(out), len(err)) > self.output_limit,
         )
 
     def upload(self, source: Path, target: str) -> None:

@@ -108,6 +108,7 @@ class _Running:
             stderr_bytes=err.size,
             duration_s=time.monotonic() - self._started_at,
             timed_out=is_late,
+            truncated=out.is_cut or err.is_cut,
         )
 
     def _read_to_the_end(self, connection: socket.socket) -> bool:

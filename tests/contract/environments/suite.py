@@ -99,12 +99,19 @@ class EnvironmentContract:
         assert found.stdout.startswith("first\nxxx")
         assert found.stdout.endswith("xxxlast\n")
         assert "bytes cut" in found.stdout
+        assert found.truncated
         assert len(found.stdout) <= self.OUTPUT_LIMIT + 100
 
     def test_output_of_just_the_limit_is_whole(self, opened: Open) -> None:
         found = opened().exec(f"head -c {self.OUTPUT_LIMIT} /dev/zero | tr '\\0' x")
 
         assert found.stdout == "x" * self.OUTPUT_LIMIT
+        assert not found.truncated
+
+    def test_a_flag_says_which_of_two_streams_was_cut_at_all(self, opened: Open) -> None:
+        found = opened().exec("echo short; head -c 1000000 /dev/zero | tr '\\0' x >&2")
+
+        assert (found.stdout, found.truncated) == ("short\n", True)
 
     def test_a_time_out_ends_the_command_and_what_it_started(self, opened: Open) -> None:
         environment, started = opened(), time.monotonic()
