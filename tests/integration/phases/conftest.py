@@ -1,0 +1,1 @@
+from tests.support.engine_fixture import engine as engine

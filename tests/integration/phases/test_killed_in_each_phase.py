@@ -1,0 +1,123 @@
+"""Everything of a run is killed while attempts stand in every phase; then it is resumed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from agentcompass.store.check import check_run
+from tests.support.cluster import Cluster, Said, descendants, until
+from tests.support.docker_engine import IMAGE, docker
+from tests.support.phases import LEDGER, NAP, PHASES, passes
+from tests.support.sandboxes import needs_bubblewrap
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+
+MODULE = "tests.support.phases"
+REPEATED: Mapping[str, tuple[int, int, int, int]] = {
+    # killed in:      set up, run, evaluated, analyzed; in all
+    "setup": (2, 1, 1, 1),
+    "prepare": (2, 1, 1, 1),
+    "run": (2, 2, 1, 1),
+    "collect": (2, 2, 1, 1),
+    "snapshot": (2, 2, 1, 1),
+    "after_snapshot": (1, 1, 1, 1),
+    "evaluate": (1, 1, 2, 1),
+    "analyze": (1, 1, 2, 2),
+    "publish": (1, 1, 2, 2),
+    "after_publish": (1, 1, 1, 1),
+}
+"""What the design says: up to the snapshot the agent's work is lost, after it only the verdict."""
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "SlowHostProcess",
+        pytest.param("SlowBubblewrap", marks=needs_bubblewrap),
+        "SlowDocker",
+    ],
+)
+def test_only_what_was_not_snapshotted_is_repeated_and_nothing_is_left(
+    tmp_path: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
+    engine = request.getfixturevalue("engine") if kind == "SlowDocker" else ""
+    image = ("--param", f"environment.image={IMAGE}") if engine else ()
+    ours = (str(tmp_path), str(Path(engine.removeprefix("unix://")).parent) if engine else "-")
+    mounted = mounts(ours)
+    ledger, nap = tmp_path / "ledger", f"3{os.getpid()}"
+    (tmp_path / "tmp").mkdir()
+    own = {LEDGER: str(ledger), NAP: nap, "TMPDIR": str(tmp_path / "tmp")}
+    with Cluster(tmp_path, own) as cluster:
+        first = cluster.start(
+            *("run", "--benchmark", f"{MODULE}:PhasesBenchmark", "--model", "m"),
+            *("--harness", f"{MODULE}:PhasesHarness", "--environment", f"{MODULE}:{kind}", *image),
+            *("--analyzer", f"{MODULE}:PhasesAnalyzer", "--max-retries", "0"),
+            *("--pool", "threads", "--workers", str(len(PHASES))),
+            *("--results-dir", str(cluster.results)),
+        )
+        until(
+            lambda: all(passes(ledger)[phase, phase] for phase in PHASES),
+            "an attempt stands in each phase",
+            120,
+        )
+
+        kill_all_but_agents(first.pid)
+        first.wait()
+        said = cluster.call("resume", str(cluster.the_run()), "--workers", "2", timeout_s=200)
+
+        assert said.code == 0, explained(said, cluster)
+        assert repeated(ledger) == REPEATED
+        assert check_run(cluster.the_run(), deep=True) == []
+        until(lambda: named(nap) == [], "no process of an agent is left")
+    assert engine == "" or docker(engine, "ps", "--all", "--quiet") == ""
+    assert [path.name for path in (tmp_path / "tmp").rglob("*.e*-0")] == []
+    assert mounts(ours) == mounted
+
+
+def kill_all_but_agents(pid: int) -> None:
+    """SIGKILL coordinator, broker, workers and their helpers; what agents run has to end by itself."""
+    everyone = [pid, *descendants(pid)]
+    for each in everyone:
+        with suppress(ProcessLookupError):
+            os.kill(each, signal.SIGSTOP)
+    agents = {
+        below for each in everyone if "supervisor.py" in command(each)
+        for below in (each, *descendants(each))
+    }  # fmt: skip
+    for each in everyone:
+        with suppress(ProcessLookupError):
+            os.kill(each, signal.SIGCONT if each in agents else signal.SIGKILL)
+
+
+def repeated(ledger: Path) -> Mapping[str, tuple[int, ...]]:
+    seen = passes(ledger)
+    phases = ("setup", "run", "evaluate", "analyze")
+    return {task: tuple(seen[phase, task] for phase in phases) for task in PHASES}
+
+
+def command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
+
+
+def named(word: str) -> list[str]:
+    found = [command(int(path.name)) for path in Path("/proc").glob("[0-9]*")]
+    return [text for text in found if word in text.split()]
+
+
+def mounts(below: tuple[str, ...]) -> list[str]:
+    """Return what is mounted below these folders."""
+    places = (line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines())
+    return sorted(place for place in places if place.startswith(below))
+
+
+def explained(said: Said, cluster: Cluster) -> str:
+    return f"{said}\n{cluster.log_text()}"
