@@ -28,6 +28,7 @@ _PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "k": ("execution", "attempts", "k"),
     "strategy": ("execution", "attempts", "strategy"),
     "analyzers": ("execution", "analyzers"),
+    "recipes": ("execution", "recipes"),
     "limit": ("selection", "limit"),
     "task_ids": ("selection", "task_ids"),
     "run_name": ("output", "run_name"),
@@ -86,6 +87,14 @@ def _identity(*, is_hidden: bool) -> Sequence[Option]:
             metavar="ID",
             multiple=True,
             help="Let this one look at every attempt, see `list analyzers`. Repeatable.",
+        ),
+        option(
+            "--recipe",
+            "recipes",
+            metavar="ID",
+            multiple=True,
+            help="Let only this one adapt plans to the environment, see `list recipes`; `none` for "
+            "none. Repeatable. [default: all that match]",
         ),
         option("--limit", type=int, help="Only the first so many of the selected tasks."),
         option("--task-id", "task_ids", metavar="ID", multiple=True, help="Only this; repeatable."),

@@ -96,6 +96,8 @@ class ExecutionSettings(Frozen):
     max_failed_tasks: int | None = Field(default=None, ge=1)
     """Pause the run once this many tasks ended in `error` or `fatal`; null means never."""
     analyzers: tuple[ComponentSpec, ...] = ()
+    recipes: tuple[str, ...] | None = None
+    """Those that adapt the plans, in this order; null means all that match, empty means none."""
 
 
 class RuntimeSettings(Frozen):

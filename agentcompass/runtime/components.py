@@ -74,7 +74,10 @@ BUILT_IN: Final[Mapping[Kind, Mapping[str, str]]] = {
         "tool_use": "agentcompass.analyzers.tool_use:ToolUse",
         "truncation": "agentcompass.analyzers.truncation:Truncation",
     },
-    "recipe": {},
+    "recipe": {
+        "offline_evaluation": "agentcompass.recipes.offline_evaluation:OfflineEvaluation",
+        "task_image": "agentcompass.recipes.task_image:TaskImage",
+    },
 }
 _BASES: Final[Mapping[Kind, type]] = {
     "benchmark": Benchmark,

@@ -16,7 +16,7 @@ from agentcompass.models.request import Request
 from agentcompass.models.run_info import PolicyChange
 
 _CHANGEABLE: Final = ("execution.", "runtime.")
-_IDENTITY: Final = ("execution.attempts", "execution.analyzers")
+_IDENTITY: Final = ("execution.attempts", "execution.analyzers", "execution.recipes")
 _SHOWN: Final = 60
 
 

@@ -32,6 +32,7 @@ COMPONENTS: Final = ("benchmark", "harness", "environment", "evaluation_environm
 """The parts of a request that have parameters, and may be given by their id alone."""
 _PLACES: Final = ("results_dir", "broker")
 """Fields of a file that are no part of the request: where this machine reads and writes."""
+NO_RECIPES: Final = "none"
 _WHOLE_REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -147,11 +148,19 @@ def expanded(content: JsonObject) -> JsonObject:
     }
     if isinstance(spelled.get("reuse"), bool):
         spelled["reuse"] = {} if spelled["reuse"] else None
-    execution = spelled.get("execution")
-    analyzers = execution.get("analyzers") if isinstance(execution, dict) else None
-    if isinstance(execution, dict) and isinstance(analyzers, list):
-        spelled["execution"] = {**execution, "analyzers": analyzers_of(analyzers)}
+    if isinstance(spelled.get("execution"), dict):
+        spelled["execution"] = _expanded_execution(spelled["execution"])  # type: ignore[arg-type]  # it is
     return spelled
+
+
+def _expanded_execution(content: JsonObject) -> JsonObject:
+    analyzers, recipes = content.get("analyzers"), content.get("recipes")
+    layer: JsonObject = {}
+    if isinstance(analyzers, list):
+        layer["analyzers"] = analyzers_of(analyzers)
+    if recipes in (NO_RECIPES, [NO_RECIPES]):
+        layer["recipes"] = []
+    return {**content, **layer}
 
 
 def merged(base: JsonObject, over: JsonObject) -> JsonObject:
@@ -178,8 +187,14 @@ def anywhere(content: JsonObject, base: Path) -> JsonObject:
     }
     execution = fields.get("execution")
     analyzers = execution.get("analyzers") if isinstance(execution, dict) else None
-    if isinstance(execution, dict) and isinstance(analyzers, list):
-        fields["execution"] = {**execution, "analyzers": [own(each) for each in analyzers]}
+    recipes = execution.get("recipes") if isinstance(execution, dict) else None
+    layer: JsonObject = {}
+    if isinstance(analyzers, list):
+        layer["analyzers"] = [own(each) for each in analyzers]
+    if isinstance(recipes, list):
+        layer["recipes"] = [canonical_id(str(each), base) for each in recipes]
+    if isinstance(execution, dict):
+        fields["execution"] = {**execution, **layer}
     return fields
 
 

@@ -29,6 +29,7 @@ FLAGS: Final[Mapping[str, str]] = {
     "execution.evaluate_timeout_s": "--evaluate-timeout",
     "execution.max_retries": "--max-retries",
     "execution.analyzers": "--analyzer",
+    "execution.recipes": "--recipe",
     "selection.limit": "--limit",
     "selection.task_ids": "--task-id",
     "output.run_name": "--run-name",

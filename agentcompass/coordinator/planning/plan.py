@@ -13,6 +13,7 @@ from collections import ChainMap
 from collections.abc import AsyncIterable, Awaitable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, Self, TypeVar
@@ -21,11 +22,12 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from agentcompass.analyzers.base import Analyzer
 from agentcompass.benchmarks.base import Benchmark, HarnessFreeBenchmark
+from agentcompass.coordinator.planning.recipes import Recipes, recipes_of, setup_failed
 from agentcompass.coordinator.planning.selection import selected
 from agentcompass.coordinator.planning.spool import TaskSpool
 from agentcompass.coordinator.reuse.examine import New, Reuse
 from agentcompass.environments.base import Environment
-from agentcompass.errors import AgentCompassError, AttemptFailure, UsageError
+from agentcompass.errors import AgentCompassError, UsageError
 from agentcompass.harnesses.base import Harness
 from agentcompass.metrics.report import check_plan
 from agentcompass.models.issue import MESSAGE_LIMIT, Issue
@@ -146,7 +148,7 @@ class _Planner:
         self,
         request: Request,
         benchmark: Benchmark[BaseModel],
-        recipes: Sequence[Recipe],
+        recipes: Recipes,
         machine: Machine,
     ) -> None:
         self.categories: set[str] = set()
@@ -164,7 +166,7 @@ class _Planner:
             deadlines=deadlines(request.execution, TaskTimeouts()),
             retry=retry_policy(request.execution),
             analyzers=request.execution.analyzers,
-            recipes=tuple(recipe.id for recipe in recipes),
+            recipes=recipes.ids,
         )
         self._digest = digest_of(self._default)
         self._plans = {self._digest: self._default}
@@ -193,18 +195,13 @@ class _Planner:
         failure = self._unmet(task)
         if failure is not None:
             return own.model_copy(update={"failure": failure})
-        for recipe in self._recipes:
-            try:
-                own = recipe.apply(own, task)
-            except Exception as error:  # noqa: BLE001  a recipe's failure is its task's failure
-                return own.model_copy(update={"failure": _failure(error, recipe.id)})
-        return own
+        return self._recipes.applied(own, task)
 
     def _unmet(self, task: TaskSpec) -> Issue | None:
         wanted, there = task.resources.gpus or 0, self._machine.gpus
         if there is None or wanted <= there:
             return None
-        return _setup_failed(f"the task needs {wanted} GPUs, and this machine has {there}")
+        return setup_failed(f"the task needs {wanted} GPUs, and this machine has {there}")
 
 
 def digest_of(plan: ExecutionPlan) -> str:
@@ -261,13 +258,18 @@ def _load(
     return loaded
 
 
-def _recipes(request: Request, trusted_roots: Sequence[Path] | None) -> list[Recipe]:
-    found = []
-    for name, _ in components.known("recipe"):
-        recipe = _load("recipe", ComponentSpec(id=name), Recipe, trusted_roots)
-        if recipe.match(request):
-            found.append(recipe)
-    return found
+def _recipes(request: Request, trusted_roots: Sequence[Path] | None) -> Recipes:
+    def load(name: str) -> Recipe:
+        return _load("recipe", ComponentSpec(id=name), Recipe, trusted_roots)
+
+    known = [name for name, _ in components.known("recipe")]
+    return recipes_of(request, load, known, partial(_check_environments, trusted_roots))
+
+
+def _check_environments(trusted_roots: Sequence[Path] | None, plan: ExecutionPlan) -> None:
+    _load("environment", plan.environment, Environment, trusted_roots)
+    if plan.evaluation_environment is not None:
+        _load("environment", plan.evaluation_environment, Environment, trusted_roots)
 
 
 def _frozen(request: Request) -> Iterator[object] | None:
@@ -328,17 +330,3 @@ async def _awaited(loaded: Awaitable[object]) -> object:
 
 async def _gathered(loaded: AsyncIterable[object]) -> list[object]:
     return [task async for task in loaded]
-
-
-def _failure(error: Exception, recipe: str) -> Issue:
-    """Return the issue of a task whose planning failed (contracts, §10)."""
-    if isinstance(error, AttemptFailure):
-        code, message = error.code, error.message
-    else:
-        code, message = "setup_failed", f"{type(error).__name__}: {error}"
-    return _setup_failed(f"recipe {recipe}: {message}", code)
-
-
-def _setup_failed(message: str, code: str = "setup_failed") -> Issue:
-    line = live.masked(" ".join(message.split()))[:MESSAGE_LIMIT]
-    return Issue(severity="fatal", phase="setup", code=code, message=line)

@@ -78,8 +78,8 @@ class Doubling(Recipe):
     def apply(self, plan: ExecutionPlan, task: TaskSpec) -> ExecutionPlan:
         if task.task_id == "b":
             raise RuntimeError("cannot adapt b")
-        image = ComponentSpec(id=plan.environment.id, params={"image": task.task_id})
-        return plan.model_copy(update={"environment": image})
+        limits = plan.deadlines.model_copy(update={"run_timeout_s": 7.0})
+        return plan.model_copy(update={"deadlines": limits})
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ class TestRecipes:
     def test_a_recipe_adapts_the_plan_of_each_task_and_is_recorded(self) -> None:
         with planned() as got:
             own = got.plans.plan_of("a", 1)
-            assert own.environment.params == {"image": "a"}
+            assert own.deadlines.run_timeout_s == 7
             assert own.recipes == ("doubling",)
 
     def test_a_recipe_that_fails_fails_its_task_alone(self) -> None:
