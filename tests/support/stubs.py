@@ -251,7 +251,8 @@ class StubEnvironment(Environment[StubParams]):
         return "/stub"
 
     def start(self, plan: EnvironmentPlan) -> None:
-        self._do("start")
+        own = f"start {plan.labels.get('task', '')}"  # of one task only
+        self._do(own if own in self.params.script else "start")
 
     def exec(
         self,

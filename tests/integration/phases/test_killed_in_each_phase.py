@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -51,33 +51,54 @@ def test_only_what_was_not_snapshotted_is_repeated_and_nothing_is_left(
     ours = (str(tmp_path), str(Path(engine.removeprefix("unix://")).parent) if engine else "-")
     mounted = mounts(ours)
     ledger, nap = tmp_path / "ledger", f"3{os.getpid()}"
-    (tmp_path / "tmp").mkdir()
-    own = {LEDGER: str(ledger), NAP: nap, "TMPDIR": str(tmp_path / "tmp")}
-    with Cluster(tmp_path, own) as cluster:
-        first = cluster.start(
-            *("run", "--benchmark", f"{MODULE}:PhasesBenchmark", "--model", "m"),
-            *("--harness", f"{MODULE}:PhasesHarness", "--environment", f"{MODULE}:{kind}", *image),
-            *("--analyzer", f"{MODULE}:PhasesAnalyzer", "--max-retries", "0"),
-            *("--pool", "threads", "--workers", str(len(PHASES))),
-            *("--results-dir", str(cluster.results)),
-        )
-        until(
-            lambda: all(passes(ledger)[phase, phase] for phase in PHASES),
-            "an attempt stands in each phase",
-            120,
-        )
-
-        kill_all_but_agents(first.pid)
-        first.wait()
+    with a_cluster(tmp_path, nap) as cluster:
+        killed_in(cluster, ledger, PHASES, "--environment", f"{MODULE}:{kind}", *image)
         said = cluster.call("resume", str(cluster.the_run()), "--workers", "2", timeout_s=200)
 
         assert said.code == 0, explained(said, cluster)
-        assert repeated(ledger) == REPEATED
+        assert repeated(ledger, PHASES) == REPEATED
         assert check_run(cluster.the_run(), deep=True) == []
         until(lambda: named(nap) == [], "no process of an agent is left")
     assert engine == "" or docker(engine, "ps", "--all", "--quiet") == ""
     assert [path.name for path in (tmp_path / "tmp").rglob("*.e*-0")] == []
     assert mounts(ours) == mounted
+
+
+def test_r25_an_altered_artifact_makes_the_agent_run_again_and_no_other_does(
+    tmp_path: Path,
+) -> None:
+    ledger, tasks = tmp_path / "ledger", ("evaluate", "analyze")
+    with a_cluster(tmp_path, f"3{os.getpid()}") as cluster:
+        killed_in(cluster, ledger, tasks, "--environment", f"{MODULE}:SlowHostProcess")
+        (artifact,) = cluster.the_run().glob("details/*/evaluate--*/attempt-1/artifacts/*/*/answer")
+        artifact.write_text("43\n")
+        said = cluster.call("resume", str(cluster.the_run()), "--workers", "2")
+
+        assert said.code == 0, explained(said, cluster)
+        assert repeated(ledger, tasks) == {"evaluate": (2, 2, 2, 1), "analyze": (1, 1, 2, 2)}
+        assert check_run(cluster.the_run(), deep=True) == []
+
+
+def a_cluster(folder: Path, nap: str) -> Cluster:
+    (folder / "tmp").mkdir()
+    own = {LEDGER: str(folder / "ledger"), NAP: nap, "TMPDIR": str(folder / "tmp")}
+    return Cluster(folder, own)
+
+
+def killed_in(cluster: Cluster, ledger: Path, tasks: Sequence[str], *more: str) -> None:
+    """Run these tasks until each stands in its phase, and kill everything but the agents."""
+    first = cluster.start(
+        *("run", "--benchmark", f"{MODULE}:PhasesBenchmark", "--model", "m"),
+        *("--harness", f"{MODULE}:PhasesHarness", *more),
+        *("--analyzer", f"{MODULE}:PhasesAnalyzer", "--max-retries", "0"),
+        *("--pool", "threads", "--workers", str(len(tasks))),
+        *("--results-dir", str(cluster.results)),
+        *(word for task in tasks for word in ("--task-id", task)),
+    )
+    there = "an attempt stands in each phase"
+    until(lambda: all(passes(ledger)[task, task] for task in tasks), there, 120)
+    kill_all_but_agents(first.pid)
+    first.wait()
 
 
 def kill_all_but_agents(pid: int) -> None:
@@ -95,10 +116,10 @@ def kill_all_but_agents(pid: int) -> None:
             os.kill(each, signal.SIGCONT if each in agents else signal.SIGKILL)
 
 
-def repeated(ledger: Path) -> Mapping[str, tuple[int, ...]]:
+def repeated(ledger: Path, tasks: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
     seen = passes(ledger)
     phases = ("setup", "run", "evaluate", "analyze")
-    return {task: tuple(seen[phase, task] for phase in phases) for task in PHASES}
+    return {task: tuple(seen[phase, task] for phase in phases) for task in tasks}
 
 
 def command(pid: int) -> str:
