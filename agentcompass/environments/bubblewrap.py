@@ -2,6 +2,9 @@
 
 Inside there are the system's programs and libraries, read-only, and of the machine's files nothing
 else: own processes, an own `/tmp` and home, a working directory, and no network unless asked for.
+
+Each command has processes of its own: it neither sees nor ends those of another one. Files, and the
+loopback of a sandbox without a network, are those of all commands of one environment.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from agentcompass.environments.base import (
 from agentcompass.environments.commands import Commands
 from agentcompass.environments.limits import ProcessLimits, check_host, gpu_devices
 from agentcompass.environments.mounts import Mounts
+from agentcompass.environments.network import NetworkUnavailable, OwnNetwork, enter_program
 from agentcompass.environments.shell import in_shell, with_signal
 from agentcompass.environments.supervised import Order
 from agentcompass.errors import PermanentFailure
@@ -73,6 +77,7 @@ class Bubblewrap(Environment[BubblewrapParams]):
         self._env: dict[str, str] = {}
         self._limits: dict[str, int] = {}
         self._sandbox: tuple[str, ...] = ()
+        self._network: OwnNetwork | None = None
         self._commands = Commands()
         self._is_open = False
 
@@ -97,7 +102,14 @@ class Bubblewrap(Environment[BubblewrapParams]):
         self._limits = self.params.rlimits(plan.resources)
         self._env = self._environment(plan)
         needs_gpus = bool(plan.resources.gpus)
-        self._sandbox = (_program(), *self._arguments(needs_gpus=needs_gpus))
+        program = _program()
+        enter = enter_program(_searched()) if self.params.network == "none" else None
+        if enter is not None:
+            try:
+                self._network = OwnNetwork(program, enter)
+            except (OSError, NetworkUnavailable) as error:
+                raise SandboxUnavailable(str(error)) from error
+        self._sandbox = (program, *self._arguments(needs_gpus=needs_gpus))
         self._probe()
 
     def exec(
@@ -111,7 +123,14 @@ class Bubblewrap(Environment[BubblewrapParams]):
     ) -> ExecResult:
         """Run a command; see `EnvironmentHandle.exec`. What it leaves running may go on."""
         order = Order(
-            argv=(*self._sandbox, "--chdir", self._folder(cwd), "--", *in_shell(command)),
+            argv=(
+                *self._entered(),
+                *self._sandbox,
+                "--chdir",
+                self._folder(cwd),
+                "--",
+                *in_shell(command),
+            ),
             cwd="/",
             env={**self._env, **(env or {})},
             timeout_s=timeout_s,
@@ -137,9 +156,16 @@ class Bubblewrap(Environment[BubblewrapParams]):
     def close(self) -> None:
         """Kill everything and remove the folders, whatever modes their entries have."""
         self.quiesce()
+        if self._network is not None:
+            self._network.close()
+            self._network = None
         if self._is_open:
             self._is_open = False
             remove_tree(self._root)
+
+    def _entered(self) -> tuple[str, ...]:
+        self._check_open()
+        return self._network.entered() if self._network is not None else ()
 
     def _check_open(self) -> None:
         if not self._is_open:
@@ -172,8 +198,8 @@ class Bubblewrap(Environment[BubblewrapParams]):
     def _arguments(self, *, needs_gpus: bool) -> Iterator[str]:
         yield from ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
         yield from ("--unshare-cgroup-try", "--hostname", "sandbox", "--cap-drop", "ALL")
-        if self.params.network == "none":
-            yield "--unshare-net"
+        if self.params.network == "none" and self._network is None:
+            yield "--unshare-net"  # without a program that enters one: each command has its own
         yield from ("--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev")
         for path in map(Path, _LIBRARIES):
             if path.is_symlink():
@@ -207,7 +233,7 @@ class Bubblewrap(Environment[BubblewrapParams]):
         """Say now, and clearly, what would otherwise look like a failure of the first command."""
         try:
             tried = subprocess.run(
-                [*self._sandbox, "--", "/bin/sh", "-c", "exit 0"],
+                [*self._entered(), *self._sandbox, "--", "/bin/sh", "-c", "exit 0"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -233,10 +259,14 @@ class SandboxUnavailable(PermanentFailure):
 
 
 def _program() -> str:
-    found = shutil.which("bwrap", path=f"{os.environ.get('PATH', '')}:{_PATH}")
+    found = shutil.which("bwrap", path=_searched())
     if sys.platform != "linux" or found is None:
         raise SandboxUnavailable("there is no program bwrap")
     return found
+
+
+def _searched() -> str:
+    return f"{os.environ.get('PATH', '')}:{_PATH}"
 
 
 def _seen(path: str) -> tuple[str, str, str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from agentcompass.environments import bubblewrap, network
 from agentcompass.environments.base import EnvironmentPlan
 from agentcompass.environments.bubblewrap import Bubblewrap, BubblewrapParams, SandboxUnavailable
 from agentcompass.environments.supervised import SupervisorLost
@@ -69,6 +70,60 @@ def test_there_is_no_network(sandbox: OpenSandbox) -> None:
     assert sandbox().exec("cat /proc/net/route | wc -l").stdout.strip() == "1"
     shared = sandbox(network="host").exec("readlink /proc/self/ns/net").stdout.strip()
     assert shared == str(Path("/proc/self/ns/net").readlink())
+
+
+SERVE = """
+import socket
+server = socket.create_server(("127.0.0.1", 8123))
+open("listens", "w").close()
+while True:
+    server.accept()[0].sendall(b"hello")
+"""
+ASK = "import socket; print(socket.create_connection(('127.0.0.1', 8123)).recv(9))"
+
+
+def test_a_server_that_one_command_leaves_is_reached_by_the_next_and_by_nobody_else(
+    sandbox: OpenSandbox,
+) -> None:
+    one, other = sandbox(), sandbox()
+    if one.exec("command -v python3").exit_code != 0:
+        pytest.skip("there is no python3 in /usr to write a server in")
+    one.exec(["sh", "-c", 'python3 -c "$1" & until [ -e listens ]; do :; done', "sh", SERVE])
+
+    assert one.exec(["python3", "-c", ASK]).stdout == "b'hello'\n"
+    assert "ConnectionRefusedError" in other.exec(["python3", "-c", ASK]).stderr
+    one.quiesce()
+    assert "ConnectionRefusedError" in one.exec(["python3", "-c", ASK]).stderr
+
+
+def test_the_network_goes_with_the_sandbox(sandbox: OpenSandbox) -> None:
+    environment = sandbox()
+    holder = int(environment._entered()[4])
+
+    environment.close()
+
+    assert is_gone(holder)
+
+
+def test_without_a_program_that_enters_one_each_command_has_a_network_of_its_own(
+    sandbox: OpenSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bubblewrap, "enter_program", lambda path: None)
+    environment = sandbox()
+
+    one, other = (environment.exec("readlink /proc/self/ns/net").stdout for _ in range(2))
+
+    assert one != other
+    assert environment.exec("cat /proc/net/route | wc -l").stdout.strip() == "1"
+
+
+def test_a_network_that_cannot_be_made_is_said_at_the_start(
+    sandbox: OpenSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(network, "_HOLD", "echo 'not allowed' >&2")
+
+    with pytest.raises(SandboxUnavailable, match="not allowed"):
+        sandbox()
 
 
 def test_other_processes_are_not_seen(sandbox: OpenSandbox) -> None:
