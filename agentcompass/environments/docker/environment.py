@@ -35,6 +35,7 @@ _OWN_PROCESSES: Final = 3
 _MAX_LINKS: Final = 8
 _LATE_TRIES: Final = 10
 """An engine may still be making a container when whoever asked for it was interrupted."""
+_DAY_S: Final = 86_400
 _REAP_CALL_S: Final = 20.0
 _LOOK_ROUND: Final = f'id -u; id -g; [ -d "$1" ] || echo "$1"; [ -d {_TMP} ] || echo {_TMP}'
 
@@ -50,6 +51,9 @@ class DockerParams(Frozen):
     """Folder on the workers below which the tasks' own Dockerfiles (`resources.dockerfile`) lie."""
     build_network: str | None = None
     """Network of a build; null is the engine's default, which reaches the outside."""
+    built_image_days: float | None = Field(default=30, ge=0)
+    """Images that were built and are older are removed now and then, if no container needs them; null
+    keeps them for ever."""
     pull: Literal["missing", "never", "always"] = "missing"
     network: str = Field(default="none", min_length=1)
     """Name of an engine's network; `bridge` reaches the outside."""
@@ -221,10 +225,12 @@ class Docker(Environment[DockerParams]):
         return self._client.api
 
     def _sweep_once(self) -> None:
-        """Before a process makes its first container it removes what dead ones of its machine left."""
+        """Before a process makes its first container it removes what others of its machine left."""
         if not Docker._has_swept:
             Docker._has_swept = True
             leftovers.remove(self._api)
+            if self.params.built_image_days is not None and self._client is not None:
+                images.prune_built(self._client, self.params.built_image_days * _DAY_S)
 
     def _image(self, resources: TaskResources) -> str:
         assert self._client is not None  # noqa: S101 - for the type checker

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _lock: Final = threading.Lock()
 """Attempts of one process do not build the same image side by side."""
 _CHUNK: Final = 1 << 20
+_LABEL: Final = "agentcompass.built"
 
 
 class ImageUnavailable(RuntimeError):
@@ -63,7 +64,7 @@ def built(client: DockerClient, dockerfile: Path, network: str | None) -> str:
                 tag=name,
                 rm=True,
                 forcerm=True,
-                labels={"agentcompass.built": "yes"},
+                labels={_LABEL: "yes"},
                 **options,
             )
         except BuildError as error:
@@ -72,6 +73,22 @@ def built(client: DockerClient, dockerfile: Path, network: str | None) -> str:
         except APIError as error:
             raise ImageUnavailable(f"{dockerfile} cannot be built: {error}") from error
     return name
+
+
+def prune_built(client: DockerClient, older_than_s: float) -> int:
+    """Remove images that `built` has made, that are older and of which no container is made.
+
+    Returns:
+        How many; another pruning at the same time leaves nothing to do.
+    """
+    from docker.errors import APIError
+
+    filters = {"dangling": False, "label": _LABEL, "until": f"{older_than_s:.0f}s"}
+    try:
+        found = client.images.prune(filters=filters)
+    except APIError:  # one is going on already, or the engine cannot: it is only tidying up
+        return 0
+    return sum("Untagged" in each for each in found.get("ImagesDeleted") or ())
 
 
 def _has(client: DockerClient, name: str) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from agentcompass.environments.base import EnvironmentPlan
+from agentcompass.environments.docker import images
 from agentcompass.environments.docker.environment import Docker, DockerParams
 from agentcompass.environments.docker.images import ImageUnavailable
 from agentcompass.models.task import TaskResources
@@ -164,6 +165,26 @@ def test_a_task_may_bring_its_dockerfile(opened: OpenContainer, tmp_path: Path) 
     assert opened(wanted, **params).exec("cat /data /made; pwd").stdout == "firstbuilt\n/own\n"
     (folder / "data").write_text("second", encoding="utf-8")
     assert opened(wanted, **params).exec("cat /data").stdout == "second"
+
+
+def test_built_images_are_removed_when_they_are_old_and_nobody_needs_them(
+    opened: OpenContainer, tmp_path: Path, engine: str
+) -> None:
+    params = {"image": None, "build_network": "none"}
+    for name in ("used", "unused"):
+        (tmp_path / name).mkdir()
+        text = f"FROM {IMAGE}\nRUN echo {name} > /made\n"
+        (tmp_path / name / "Dockerfile").write_text(text, encoding="utf-8")
+    opened(**params, dockerfile=str(tmp_path / "unused" / "Dockerfile")).close()
+    environment = opened(**params, dockerfile=str(tmp_path / "used" / "Dockerfile"))
+    assert environment._client is not None
+
+    assert images.prune_built(environment._client, 3_600) == 0
+    assert images.prune_built(environment._client, 0) >= 1
+
+    left = docker(engine, "images", "--quiet", "agentcompass-built").split()
+    assert len(left) == 1
+    assert environment.exec("cat /made").stdout == "used\n"
 
 
 @pytest.mark.parametrize(
