@@ -28,6 +28,7 @@ from agentcompass.models.request import ModelSpec, Request
 )
 @click.option("--evaluation-environment", metavar="ID", help="For evaluation mode fresh.")
 @click.option("--evaluate-timeout", type=float, metavar="S", help="Seconds for one evaluation.")
+@click.option("--timeout-multiplier", type=float, metavar="X", help="Factor of all deadlines.")
 @click.option("--analyzer", "analyzers", metavar="ID", multiple=True, help="As of `run`.")
 @click.option("--task-id", "task_ids", metavar="ID", multiple=True, help="Only this; repeatable.")
 @config_option

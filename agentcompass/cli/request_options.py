@@ -36,6 +36,7 @@ _PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "evaluation_environment": ("evaluation_environment", "id"),
     "timeout": ("execution", "run_timeout_s"),
     "evaluate_timeout": ("execution", "evaluate_timeout_s"),
+    "timeout_multiplier": ("execution", "timeout_multiplier"),
     "max_retries": ("execution", "max_retries"),
     "max_failed_tasks": ("execution", "max_failed_tasks"),
     "workers": ("runtime", "workers"),
@@ -132,6 +133,10 @@ def policy_options(command: CommandT) -> CommandT:
         ),
         click.option("--queue", metavar="NAME", help="Lane of workers that take the attempts."),
         click.option("--timeout", type=float, metavar="S", help="Seconds for the agent's run."),
+        click.option("--evaluate-timeout", type=float, metavar="S", help="The same of a verdict."),
+        click.option(
+            "--timeout-multiplier", type=float, metavar="X", help="Factor of all deadlines."
+        ),
         click.option("--max-retries", type=int, help="Retries inside one attempt."),
         click.option(
             "--max-failed-tasks", type=int, help="Pause the run when so many tasks ended in errors."

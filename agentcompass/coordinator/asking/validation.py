@@ -27,6 +27,7 @@ FLAGS: Final[Mapping[str, str]] = {
     "execution.attempts.strategy": "--strategy",
     "execution.run_timeout_s": "--timeout",
     "execution.evaluate_timeout_s": "--evaluate-timeout",
+    "execution.timeout_multiplier": "--timeout-multiplier",
     "execution.max_retries": "--max-retries",
     "execution.analyzers": "--analyzer",
     "execution.recipes": "--recipe",

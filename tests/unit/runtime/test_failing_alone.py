@@ -99,6 +99,25 @@ def test_what_an_environment_does_is_recorded(
     assert lab.ran("environment close") == 1
 
 
+@pytest.mark.parametrize(
+    ("script", "limits", "code"),
+    [
+        ({"start": "hang"}, {"setup_timeout_s": 0.3}, "fatal setup setup_failed"),
+        ({"quiesce": "hang"}, {"collect_timeout_s": 0.3}, "fatal collect artifact_transfer_failed"),
+    ],
+)
+def test_set_up_and_collection_end_at_deadlines_of_their_own(
+    tmp_path: Path, pool: Pool, script: dict[str, str], limits: dict[str, float], code: str
+) -> None:
+    lab = a_lab(tmp_path, environment=script, deadlines=QUICK.model_copy(update=limits))
+
+    assert pool(lab.deliver) == Done("published")
+
+    assert lab.codes() == [code]
+    assert "0.3 s" in lab.result().error
+    assert lab.ran("evaluator") == 0
+
+
 @pytest.mark.parametrize("script", ["raise", "none", "other_task"])
 def test_a_benchmark_that_prepares_wrongly_is_recorded(
     tmp_path: Path, pool: Pool, script: str
