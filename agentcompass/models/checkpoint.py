@@ -68,6 +68,8 @@ class Snapshot(Record):
     mode: EvaluationMode
     run_completed: bool
     retry_count: int = 0
+    agent_from: str = ""
+    """The run in which the agent ran; "" if it is the one that the snapshot stands in."""
     run_result: SnapshotResult
     prepared_task: PreparedTask
     artifacts: ArtifactManifest = ArtifactManifest()

@@ -77,7 +77,7 @@ class AttemptMeta(Record):
 class AttemptResult(Record):
     """`result.json`: one terminal attempt, published once.
 
-    The fields from `schema_version` to `reused_from` are ours; other writers leave them out.
+    The fields from `schema_version` to `agent_from` are ours; other writers leave them out.
     """
 
     schema_version: Literal["agentcompass.attempt_result.v1"] = "agentcompass.attempt_result.v1"
@@ -90,6 +90,8 @@ class AttemptResult(Record):
     worker: str = ""
     reused_from: str = ""
     """The id of the run that it was taken from by reuse, which paid for it; "" if it is this one."""
+    agent_from: str = ""
+    """The id of the run in which its agent ran, if only its evaluation ran in this one."""
     status: AttemptStatus
     metrics: dict[str, Observation]
     final_answer: JsonValue

@@ -163,7 +163,8 @@ def _record(
         metrics=tried.metrics,
         manifest=tried.end.manifest,
     )
-    return record.model_copy(update={"retry_count": used, "analysis_result": analysis or {}})
+    fields = {"retry_count": used, "analysis_result": analysis or {}}
+    return record.model_copy(update={**fields, "agent_from": tried.end.agent_from})
 
 
 def _finished(attempt: Attempt, tried: _Try, used: int) -> AttemptResult:

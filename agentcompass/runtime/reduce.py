@@ -154,7 +154,7 @@ def _execution(head: ResultHead | None, task_dir: str | None, number: int) -> Ex
         spend=head.spend if head is not None else None,
         duration_s=head.duration_s if head is not None else None,
         discarded=[each.spend for each in tries if each.spend is not None],
-        is_reused=head is not None and bool(head.reused_from),
+        is_reused=head is not None and bool(head.reused_from or head.agent_from),
     )
 
 

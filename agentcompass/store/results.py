@@ -53,6 +53,8 @@ class ResultHead:
     """As the harness reported it; anything."""
     reused_from: str = ""
     """The run that paid for it; "" if it is this one."""
+    agent_from: str = ""
+    """The run that paid for its agent, if only its evaluation ran in this one."""
     analysis_result: Mapping[str, object] = field(default_factory=dict)
     """What the run's analyzers said, by their ids."""
 
@@ -107,6 +109,7 @@ class _Head(_Lenient):
     meta: _Meta
     retry_count: int
     reused_from: str = ""
+    agent_from: str = ""
 
 
 def to_bytes(result: AttemptResult) -> bytes:
@@ -182,6 +185,7 @@ def load_outcome(path: str | Path) -> ResultHead:
         finished_at=parsed.finished_at,
         telemetry=parsed.meta.harness.telemetry,
         reused_from=parsed.reused_from,
+        agent_from=parsed.agent_from,
         analysis_result=parsed.analysis_result,
     )
 
@@ -203,6 +207,7 @@ def head_of(result: AttemptResult) -> ResultHead:
         finished_at=result.finished_at,
         telemetry=result.meta.harness.get("telemetry"),
         reused_from=result.reused_from,
+        agent_from=result.agent_from,
         analysis_result=result.analysis_result,
     )
 

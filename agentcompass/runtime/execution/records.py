@@ -123,7 +123,8 @@ def killed(
     ).model_copy(
         update={"trajectory": found.run_result.trajectory, "issues": found.run_result.issues}
     )
-    return attempt_result(identity, times, result, failure, manifest=found.artifacts)
+    record = attempt_result(identity, times, result, failure, manifest=found.artifacts)
+    return record.model_copy(update={"agent_from": found.agent_from})
 
 
 def skipped(identity: Identity, now: datetime) -> AttemptResult:

@@ -39,6 +39,8 @@ class AgentEnd:
     manifest: ArtifactManifest = ArtifactManifest()  # noqa: RUF009 - frozen
     environment: Environment[BaseModel] | None = None
     """The agent's own, quiet but still open; whoever gets this closes it."""
+    agent_from: str = ""
+    """Another run, if the agent ran there."""
 
     @property
     def is_fatal(self) -> bool:

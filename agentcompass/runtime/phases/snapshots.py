@@ -39,6 +39,7 @@ def checkpoint_of(
         mode=attempt.plan.evaluation_mode,
         run_completed=end.is_clean,
         retry_count=retries,
+        agent_from=end.agent_from,
         run_result=result,
         prepared_task=prepared,
         artifacts=end.manifest,
@@ -78,4 +79,4 @@ def end_of(snapshot: Snapshot, secrets: Masker) -> AgentEnd:
         telemetry=found.telemetry,
         extra=found.extra,
     )
-    return AgentEnd(result, prepared, manifest=snapshot.artifacts)
+    return AgentEnd(result, prepared, manifest=snapshot.artifacts, agent_from=snapshot.agent_from)

@@ -193,6 +193,7 @@ class _Writer:
             "prepared_task": prepared,
             "artifacts": manifest,
             "retry_count": 0,  # the discarded tries stay with the source
+            "agent_from": snapshot.agent_from or self._target.source.run_id,
         }
         scheduler = checkpoint.scheduler.model_copy(update={"leg": 1, "token": _token_of(found)})
         evaluation = snapshot.model_copy(update=fields)

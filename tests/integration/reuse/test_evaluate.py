@@ -45,6 +45,12 @@ def test_u08_a_mended_evaluator_scores_what_the_agents_left(laboratory: Laborato
     assert (source.said.code, again.said.code) == (1, 0), again.said
     assert (again.executed(), again.executed(who="evaluator")) == (5, 10)
     assert again.counts()["evaluated"] == 5
+    beside = strict_json((again.directory / ".summary.json").read_bytes())
+    usage = beside["context"]["highlights"]["usage"]
+    paid = {name: usage[name]["input_tokens"]["of"] for name in ("incurred", "accepted")}
+    assert paid == {"incurred": 0, "accepted": 5}
+    agents = {each["agent_from"] for each in again.results().values()}
+    assert agents == {info_of(source)["run_id"]}
     assert old_verdicts(again) == ["eval_error"] * 5
     provenance = info_of(again)["reused_from"]
     assert (provenance["kind"], provenance["evaluations"]) == ("evaluate", 5)
