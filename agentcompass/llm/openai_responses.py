@@ -114,7 +114,7 @@ def read_response(raw: bytes, *, request_id: str | None = None) -> Reply:
         CallFailed: the answer is cut off, no JSON, has no output, or tells of an error.
     """
     body = json_object(raw)
-    if body.get("error") or body.get("status") in {"failed", "cancelled"}:
+    if body.get("error") or body.get("status") in ("failed", "cancelled"):
         raise failed_inside(body.get("error") or {"message": f"status {body.get('status')}"})
     if not isinstance(body.get("output"), list):
         raise broken("it has no output", raw)

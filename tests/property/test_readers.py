@@ -109,6 +109,13 @@ RECORDS = (
     "scan",
     "foreign",
     "legs",
+    "foreign_task",
+    "foreign_result",
+    "oldest_detail",
+    "launch",
+    "chat_reply",
+    "responses_reply",
+    "anthropic_reply",
 )
 
 
