@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -93,7 +94,8 @@ class _Running:
         self._id = str(made["Id"])
 
     def result(self) -> ExecResult:
-        with attached(self._api, self._id) as connection:
+        with attached(self._api, self._id) as (connection, early):
+            self._streams.feed(early)
             is_late = not self._read_to_the_end(connection)
         is_late = is_late or not self._wait()
         if is_late:
@@ -161,17 +163,34 @@ class _Running:
 
 
 @contextlib.contextmanager
-def attached(api: APIClient, exec_id: str) -> Iterator[socket.socket]:
-    """Start a command and yield the connection on which its streams come."""
+def attached(api: APIClient, exec_id: str) -> Iterator[tuple[socket.socket, bytes]]:
+    """Start a command; yield the connection on which its streams come, and what has come already."""
     reader: Any = api.exec_start(exec_id, socket=True)
     connection: Any = getattr(reader, "_sock", reader)
-    connection.settimeout(_SLICE_S)
+    response: Any = getattr(reader, "_response", reader)  # the SDK hangs it there
     try:
-        yield connection
+        early = _read_ahead(connection, response)
+        connection.settimeout(_SLICE_S)
+        yield connection, early
     finally:
-        response = getattr(reader, "_response", reader)  # the SDK hangs it there
         response.close()
         connection.close()
+
+
+def _read_ahead(connection: Any, response: Any) -> bytes:
+    """Return what was read together with the head of the answer: of a quick command, all of it.
+
+    The SDK hands out the bare connection and forgets the buffer through which it read the head.
+    """
+    buffer = getattr(getattr(getattr(response, "raw", None), "_fp", None), "fp", None)
+    peek = getattr(buffer, "peek", None)
+    if peek is None:
+        return b""
+    connection.settimeout(0.0)  # an empty buffer would wait for more
+    try:
+        return bytes(peek(1))
+    except ssl.SSLWantReadError:
+        return b""
 
 
 def _received(connection: socket.socket) -> bytes | None:
