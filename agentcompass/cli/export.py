@@ -27,7 +27,8 @@ from agentcompass.store.export.copy import write_copy
     type=click.Choice(["attempts", "tasks"]),
     default="attempts",
     show_default=True,
-    help="One row per planned attempt, or one per task with its value in every series.",
+    help="attempts: one row per planned attempt. tasks: one row per task, with its value in every "
+    "series of the report.",
 )
 @click.option(
     "-o",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from agentcompass import __version__
@@ -12,6 +14,16 @@ from agentcompass.errors import AgentCompassError
 
 INCOMPLETE: Final = 3
 """Exit code of whatever was interrupted; see the table in the documentation."""
+
+
+_OF_THE_DISK: Final = {
+    errno.EROFS: "mount it for writing, or work on a copy",
+    errno.ENOSPC: "free some space, then say it again",
+    errno.EDQUOT: "free some space, then say it again",
+    errno.EACCES: "say it as somebody who may, or change the permissions",
+    errno.EPERM: "say it as somebody who may, or change the permissions",
+}
+"""Errors of files that the user can do something about: no bug of ours."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,14 +34,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given == ["--version"]:
-        sys.stdout.write(f"agentcompass {__version__}\n")
+        with suppress(BrokenPipeError):
+            os.write(sys.stdout.fileno(), f"agentcompass {__version__}\n".encode())
         return 0
     from agentcompass.runtime.values import live  # these cost more than all of --version
     from agentcompass.runtime.values.masking import secrets_of
 
     live.note(secrets_of(os.environ))
     with live.masked_output():
-        return _called(given)
+        code = _called(given)
+        sys.stdout.flush()
+    return code
 
 
 def _called(given: Sequence[str]) -> int:
@@ -43,9 +58,17 @@ def _called(given: Sequence[str]) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         return INCOMPLETE
-    except BrokenPipeError:  # `agentcompass … | head`: not our error, and no traceback at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    except OSError as error:
+        if error.errno not in _OF_THE_DISK:
+            raise
+        sys.stderr.write(f"error: {_of_the_disk(error)}\n")
+        return 2
+
+
+def _of_the_disk(error: OSError) -> str:
+    place = error.filename2 or error.filename
+    where = f"\n  where: {os.fsdecode(place)}" if isinstance(place, str | bytes) else ""
+    return f"{error.strerror}{where}\n  do: {_OF_THE_DISK[error.errno or 0]}"
 
 
 if __name__ == "__main__":

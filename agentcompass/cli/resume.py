@@ -89,7 +89,7 @@ def command(  # noqa: PLR0913 - one argument per option
         base=Path.cwd(),
     )
     wish = Wish(rerun, quarantine, found.separated.content, reason)
-    queue = _queue(found.broker, detach=detach, is_dry=dry_run)
+    queue = _queue(found.broker, detach=detach)
     level = "INFO" if verbose else "WARNING"
     manner = Manner(queue, as_json, detach, level)
     launch = launch_among(run_dirs, found.results_dir)
@@ -137,11 +137,11 @@ class _Many:
     def _one(self, run_dir: Path) -> int:
         """Resume a run, or with a broker only prepare it: such runs are attended together."""
         ready = examine(run_dir, self._wish, plan=self._plan, now=now)
+        if ready.has_work:
+            self._refuse_what_cannot_run(ready)
         if self._is_dry:
             _print_plan(ready, as_json=self._manner.as_json)
             return 0
-        if ready.has_work:
-            self._refuse_what_cannot_run(ready)
         if not self._manner.as_json:
             for rerun in ready.reruns:
                 click.echo(f"again: {rerun.described}", err=True)
@@ -182,13 +182,13 @@ class _Many:
         return conclude(run_dir, as_json=self._manner.as_json)
 
 
-def _queue(broker: str | None, *, detach: bool, is_dry: bool) -> Queue | None:
+def _queue(broker: str | None, *, detach: bool) -> Queue | None:
     if broker is None and detach:
         raise UsageError(
             "--detach leaves the run to workers elsewhere, so it needs a broker",
             hint="give --broker redis://HOST:PORT, or leave --detach out",
         )
-    return open_queue(broker) if broker is not None and not is_dry else None
+    return open_queue(broker) if broker is not None else None
 
 
 def _print_plan(ready: Resumable, *, as_json: bool) -> None:

@@ -23,7 +23,13 @@ from agentcompass.cli.sessions import require_server
 from agentcompass.cli.wiring import now, open_queue, this_machine
 from agentcompass.coordinator.asking.requests import Asked, ask
 from agentcompass.coordinator.planning.plan import Machine, Planned, plan
-from agentcompass.coordinator.planning.start import EMBEDDED, SealedRun, check_place, start
+from agentcompass.coordinator.planning.start import (
+    EMBEDDED,
+    SealedRun,
+    check_place,
+    refuse_place,
+    start,
+)
 from agentcompass.coordinator.ports import Queue
 from agentcompass.coordinator.report import complete
 from agentcompass.coordinator.serving import refuse_strangers
@@ -45,7 +51,11 @@ DEFAULT_RESULTS = Path("results")
 @click.option("--run-name", metavar="NAME", help="A level (or several) above the run directory.")
 @click.option("--run-id", metavar="ID", help="Name of the run directory; must not exist.")
 @reuse_options
-@click.option("--dry-run", is_flag=True, help="Print what would run, and why; reserve nothing.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print what would run, and why, or what would be refused; reserve nothing.",
+)
 @policy_options
 @broker_option
 @click.option("--detach", is_flag=True, help="Dispatch and leave; needs a broker.")
@@ -89,11 +99,12 @@ class Wanted:
 def start_and_attend(asked: Asked, wanted: Wanted) -> int:
     """Start a new run and see it through; or only say what it would be."""
     as_json = wanted.as_json
-    if wanted.is_dry:
-        return _print_plan(asked, as_json=as_json)
     queue = _queue(asked, detach=wanted.detach)
     if queue is not None:
         refuse_strangers(queue, asked.request.runtime.queue, _results_dir(asked))
+    if wanted.is_dry:
+        refuse_place(_results_dir(asked), asked.request)
+        return _print_plan(asked, as_json=as_json)
     run = _start(asked, as_json=as_json)
     work = _work(run)
     if not work:

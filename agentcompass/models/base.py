@@ -10,10 +10,12 @@ Timestamp: TypeAlias = AwareDatetime
 """Aware, written as ISO 8601 with offset; ours are UTC."""
 
 Sha256: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Seconds: TypeAlias = Annotated[float, Field(gt=0, le=31_536_000)]
+"""Of a deadline: at most a year, because what waits for one takes no larger number."""
 JsonObject: TypeAlias = dict[str, JsonValue]
 """Open content of a plug-in or of another writer. Stays at the border; never decided by."""
 
-__all__ = ["Frozen", "JsonObject", "NoParams", "Record", "Sha256", "Timestamp"]
+__all__ = ["Frozen", "JsonObject", "NoParams", "Record", "Seconds", "Sha256", "Timestamp"]
 
 
 class Frozen(BaseModel):

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
-from agentcompass.models.base import Frozen, JsonObject
+from agentcompass.models.base import Frozen, JsonObject, Seconds
 from agentcompass.models.queue_name import QUEUE_PATTERN
 from agentcompass.models.secret import MASK as MASK
 
@@ -88,11 +88,11 @@ class ExecutionSettings(Frozen):
     """Retries inside one attempt, across its executions."""
     retry_patterns: tuple[str, ...] = ()
     """Regular expressions; an ERROR whose code or message matches one is retried."""
-    setup_timeout_s: float = Field(default=600.0, gt=0)
-    run_timeout_s: float = Field(default=3_600.0, gt=0)
-    collect_timeout_s: float = Field(default=600.0, gt=0)
-    evaluate_timeout_s: float = Field(default=1_800.0, gt=0)
-    timeout_multiplier: float = Field(default=1.0, gt=0)
+    setup_timeout_s: Seconds = 600.0
+    run_timeout_s: Seconds = 3_600.0
+    collect_timeout_s: Seconds = 600.0
+    evaluate_timeout_s: Seconds = 1_800.0
+    timeout_multiplier: float = Field(default=1.0, gt=0, le=100)
     max_failed_tasks: int | None = Field(default=None, ge=1)
     """Pause the run once this many tasks ended in `error` or `fatal`; null means never."""
     analyzers: tuple[ComponentSpec, ...] = ()
@@ -124,11 +124,17 @@ def _safe_levels(value: str) -> str:
     return value
 
 
+def _a_name(value: str | None) -> str | None:
+    if value is not None and (not value.strip() or value in {".", ".."}):
+        raise ValueError(f"run id {value!r} is no name")
+    return value
+
+
 class OutputSettings(Frozen):
     """Where the run directory is made; the results folder itself is no part of the request."""
 
     run_name: Annotated[str, AfterValidator(_safe_levels)] = ""
-    run_id: str | None = Field(default=None, min_length=1)
+    run_id: Annotated[str | None, AfterValidator(_a_name)] = None
 
 
 class ReuseSettings(Frozen):

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field, JsonValue
 
-from agentcompass.models.base import Frozen, JsonObject
+from agentcompass.models.base import Frozen, JsonObject, Seconds
 
 UNCATEGORIZED: Final = "__uncategorized__"
 
@@ -38,10 +38,10 @@ class TaskResources(Frozen):
 class TaskTimeouts(Frozen):
     """Deadlines of one task; null falls back to the request's execution settings."""
 
-    setup_timeout_s: float | None = Field(default=None, gt=0)
-    run_timeout_s: float | None = Field(default=None, gt=0)
-    collect_timeout_s: float | None = Field(default=None, gt=0)
-    evaluate_timeout_s: float | None = Field(default=None, gt=0)
+    setup_timeout_s: Seconds | None = None
+    run_timeout_s: Seconds | None = None
+    collect_timeout_s: Seconds | None = None
+    evaluate_timeout_s: Seconds | None = None
 
 
 class ArtifactRequest(Frozen):

@@ -34,6 +34,11 @@ RESULT: Final = "result.json"
 CHECKPOINT: Final = "checkpoint.json"
 ARTIFACTS: Final = "artifacts"
 RETRIES: Final = "retries"
+OURS: Final = frozenset(
+    {RUN_INFO, PARAMS, TASKS, CONTROL, DETAILS, METRICS, SUMMARY, ANALYSIS, ANALYSIS_SUMMARY}
+)
+"""What a run directory holds: no run and no level above one may go by such a name, because a folder
+with a `run_info.json` is taken for a run."""
 RETRY: Final = "retry-"
 """Starts the names of discarded tries."""
 

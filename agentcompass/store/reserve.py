@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from agentcompass.errors import ResultsDirUnusable, RunExists
+from agentcompass.errors import ResultsDirUnusable, RunExists, UsageError
 from agentcompass.store import atomic, layout
 from agentcompass.store.names import safe_component
 from agentcompass.store.root import ResultsRoot, check_ref
@@ -18,8 +18,18 @@ _AN_EXAMPLE: Final = "20260131_235959"
 
 
 def check_place(namespace: Sequence[str], run_id: str | None) -> None:
-    """Raise UsageError if a run of this name would be too deep for a message; touches nothing."""
+    """Raise UsageError if a run of this name would hide others or be too deep for a message.
+
+    Touches nothing.
+    """
     name = safe_component(run_id) if run_id is not None else _AN_EXAMPLE
+    for level in (*namespace, name):
+        if level.casefold() in layout.OURS:
+            raise UsageError(
+                f"no run and no folder of runs may be called {level!r}: a run directory holds a "
+                "file of that name",
+                hint="choose another --run-id, --run-name or name of the request",
+            )
     check_ref("/".join((*namespace, name)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,21 @@ class ResultsRoot:
     def digest(self) -> str:
         """The first 8 digits; what a message carries."""
         return self.root_id[:8]
+
+
+def refuse_unusable(path: Path) -> None:
+    """Refuse what `open_root` would refuse, as far as that can be told without writing anything.
+
+    Raises:
+        ResultsDirUnusable: it is no folder, cannot be made, or nothing can be written in it.
+    """
+    if path.exists() and not path.is_dir():
+        raise ResultsDirUnusable(path, "it is not a directory")
+    if not path.exists() and not path.parent.is_dir():
+        raise ResultsDirUnusable(path, f"its parent {path.parent} does not exist")
+    place = path if path.exists() else path.parent
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise ResultsDirUnusable(path, f"nothing can be written in {place}")
 
 
 def open_root(path: Path) -> ResultsRoot:

@@ -98,15 +98,17 @@ def _problem(task_id: object) -> str:
     """Return what is wrong with an id, "" if nothing is."""
     if not isinstance(task_id, str):
         return f"{task_id!r}, not text"
-    if not task_id:
-        return "empty"
-    if task_id != task_id.strip():
-        return f"padded with white space: {task_id!r}"
     try:
         task_id.encode()
     except UnicodeEncodeError:
         return "not Unicode"
-    return ""
+    rules = (
+        (not task_id, "empty"),
+        (task_id != task_id.strip(), f"padded with white space: {task_id!r}"),
+        # It could be named on no command line and told no program in its environment.
+        ("\0" in task_id, f"one with a NUL character: {task_id!r}"),
+    )
+    return next((problem for is_broken, problem in rules if is_broken), "")
 
 
 def _twin(

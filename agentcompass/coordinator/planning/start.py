@@ -18,8 +18,8 @@ from agentcompass.models.request import Request
 from agentcompass.models.run_info import RunInfo
 from agentcompass.runtime.redact import mask_urls
 from agentcompass.store import layout, reserve, run_info, tasks
-from agentcompass.store.names import namespace_of
-from agentcompass.store.root import ResultsRoot, find_root, run_ref
+from agentcompass.store.names import namespace_of, safe_component
+from agentcompass.store.root import ResultsRoot, find_root, refuse_unusable, run_ref
 
 if TYPE_CHECKING:  # looking at a run needs this module, but not the plug-ins
     from agentcompass.coordinator.planning.plan import Planned
@@ -54,6 +54,19 @@ class SealedRun:
 def check_place(request: Request, request_name: str | None = None) -> None:
     """Raise UsageError if the request's names cannot be a place; nothing is touched."""
     reserve.check_place(namespace_of(request, request_name), request.output.run_id)
+
+
+def refuse_place(results_dir: Path, request: Request) -> None:
+    """Refuse the place that `start` would refuse, touching nothing: for a dry run.
+
+    Raises:
+        UsageError, RunExists, ResultsDirUnusable: as `start`.
+    """
+    check_place(request)
+    refuse_unusable(results_dir)
+    namespace, run_id = namespace_of(request), request.output.run_id
+    if run_id is not None and reserve.is_taken(results_dir, namespace, run_id):
+        raise RunExists(results_dir.joinpath(*namespace, safe_component(run_id)))
 
 
 def start(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import re
 import sys
 import time
@@ -69,6 +70,8 @@ class MaskedOutput(io.TextIOBase):
 
     It keeps nothing back: threads may print at once, and a fork inherits no half a line. A terminal
     gets nothing that steers it: ids come from data sets, messages from agents. Files get it all.
+    Where nobody reads any more (`… | head -1`) the words go nowhere and what is done goes on: it
+    may matter more than what it says.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -77,13 +80,19 @@ class MaskedOutput(io.TextIOBase):
 
     def write(self, text: str) -> int:
         shown = masked(text)
-        self._stream.write(
-            _STEERS.sub("\N{REPLACEMENT CHARACTER}", shown) if self._is_terminal else shown
-        )
+        if self._is_terminal:
+            shown = _STEERS.sub("\N{REPLACEMENT CHARACTER}", shown)
+        try:
+            self._stream.write(shown)
+        except BrokenPipeError:
+            _to_nowhere(self._stream)
         return len(text)
 
     def flush(self) -> None:
-        self._stream.flush()
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            _to_nowhere(self._stream)
 
     def isatty(self) -> bool:
         return self._stream.isatty()
@@ -102,6 +111,13 @@ class MaskedOutput(io.TextIOBase):
     @property
     def encoding(self) -> str:  # type: ignore[override]  # io has it as an attribute
         return self._stream.encoding
+
+
+def _to_nowhere(stream: TextIO) -> None:
+    """Let the stream's descriptor lead nowhere, for what is buffered and what comes."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def mask_output() -> None:

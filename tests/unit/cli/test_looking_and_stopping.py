@@ -97,7 +97,7 @@ class TestList:
 
     def test_programs_get_everything(self, shell: Shell) -> None:
         assert shell("list", "--json") == 0
-        assert {"kind": "strategies", "id": "avg", "about": ""} in shell.objects()
+        assert {"kind": "strategies", "id": "avg", "about": "", "params": []} in shell.objects()
 
 
 class TestCancel:

@@ -125,15 +125,36 @@ class TestWrongUse:
         assert shell.run() == 2
         assert "results folder cannot be used" in shell.err
 
+    @pytest.mark.parametrize("flag", ["--run-id", "--run-name"])
+    @pytest.mark.parametrize("name", ["run_info.json", "Details", "control", "tasks.jsonl"])
+    def test_a_name_of_our_own_files_would_hide_the_runs_beside_it(
+        self, shell: Shell, flag: str, name: str
+    ) -> None:
+        assert shell.run(flag, name) == 2
+
+        assert f"may be called {name!r}" in shell.err
+        assert not list(shell.results.glob("*"))
+
+    def test_a_dry_run_refuses_what_the_run_would(self, shell: Shell) -> None:
+        shell.run("--run-id", "mine")
+
+        assert shell.run("--run-id", "Mine", "--dry-run") == 2
+        assert "exists already" in shell.err
+
+    def test_a_dry_run_makes_no_results_folder(self, shell: Shell) -> None:
+        assert shell.run("--dry-run") == 0
+        assert not shell.results.exists()
+
+    @pytest.mark.parametrize("dry", [(), ("--dry-run",)])
     @pytest.mark.parametrize("make", [lambda p: p.write_text(""), lambda p: p.parent.rmdir()])
     def test_a_results_folder_that_cannot_be_one_is_refused(
-        self, shell: Shell, make: object
+        self, shell: Shell, make: object, dry: tuple[str, ...]
     ) -> None:
         shell.results = shell.results / "sub" / "results"
         shell.results.parent.mkdir(parents=True)
         make(shell.results)  # type: ignore[operator]
 
-        assert shell.run() == 2
+        assert shell.run(*dry) == 2
         assert "results folder cannot be used" in shell.err
         assert shell.queue.dispatched == []
 

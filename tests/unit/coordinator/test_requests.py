@@ -151,6 +151,18 @@ class TestWhatIsRefused:
 
         assert "did you mean 'limit'" in str(caught.value)
 
+    @pytest.mark.parametrize("seconds", [0, -1, 1e300, float("inf"), float("nan"), 31_536_001])
+    def test_a_deadline_is_positive_and_at_most_a_year(self, seconds: float) -> None:
+        with pytest.raises(UsageError, match=r"execution\.run_timeout_s") as caught:
+            asked({**BENCH, "execution": {"run_timeout_s": seconds}})
+
+        assert "--timeout" in str(caught.value)
+
+    @pytest.mark.parametrize("run_id", ["", " ", ".", ".."])
+    def test_a_run_id_that_is_no_name_is_not_renamed_but_refused(self, run_id: str) -> None:
+        with pytest.raises(UsageError, match=r"output\.run_id"):
+            asked({**BENCH, "output": {"run_id": run_id}})
+
     def test_an_unknown_strategy_lists_the_known_ones(self) -> None:
         with pytest.raises(UsageError, match="avg, pass"):
             asked(with_attempts(strategy="best"))

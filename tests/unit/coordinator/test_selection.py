@@ -66,6 +66,7 @@ class TestIds:
             ([True, 1], "position 1 is True, not text"),
             (["a", ""], "position 2 is empty"),
             (["a", " b"], "position 2 is padded with white space: ' b'"),
+            (["a", "b\0"], r"position 2 is one with a NUL character: 'b\\x00'"),
             (["a", " a"], "position 2 is padded .*confused with the id at position 1"),
             ([" a", "b", "a"], "position 1 is padded .*confused with the id at position 3"),
         ],
