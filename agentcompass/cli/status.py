@@ -15,6 +15,7 @@ from agentcompass.coordinator.status import Status, status
 from agentcompass.metrics.rules.counts import printed
 from agentcompass.metrics.text import words
 from agentcompass.models.metric import MetricReport
+from agentcompass.store import launches, layout
 
 
 @click.command("status")
@@ -25,16 +26,55 @@ from agentcompass.models.metric import MetricReport
 def command(run_dirs: tuple[Path, ...], *, as_json: bool) -> int:
     """Show how far runs are, from their directories alone.
 
-    The value is provisional until a run is complete, and stands beside what it covers. Exits with
-    0 if all runs are complete, 3 if one is not.
+    RUN is a run directory, or a launch: RESULTS/.launches/ID.json, which stands for all its runs. The
+    value is provisional until a run is complete, and stands beside what it covers. Exits with 0 if
+    all runs are complete, 3 if one is not.
     """
-    found = [status(run_dir, now()) for run_dir in run_dirs]
-    for each in found:
-        if as_json:
-            emit(_fields(each))
+    codes = [0]
+    for path in run_dirs:
+        show = _launch if launches.is_launch(path) else _run
+        codes.append(0 if show(path, as_json=as_json) else 3)
+    return max(codes)
+
+
+def _run(run_dir: Path, *, as_json: bool) -> bool:
+    """Show a run, and return whether it is complete."""
+    found = status(run_dir, now())
+    _show(found, as_json=as_json)
+    return found.is_complete
+
+
+def _launch(path: Path, *, as_json: bool) -> bool:
+    """Show the runs of a launch, whose record nobody keeps up to date who has left it.
+
+    Returns:
+        Whether all its requests have runs that are complete.
+    """
+    root, record = launches.load(path)
+    places = {each.name: root.path / each.run for each in record.requests}
+    found = {
+        name: status(place, now())
+        for name, place in places.items()
+        if (place / layout.RUN_INFO).exists()
+    }
+    if not as_json:
+        over = sum(each.is_complete for each in found.values())
+        click.echo(f"launch {record.launch_id} ({record.name}): {over} of {len(places)} runs over")
+    for name, place in places.items():
+        if name in found:
+            _show(found[name], as_json=as_json)
+        elif as_json:
+            emit({"run_id": place.name, "path": str(place), "state": "pending"})
         else:
-            click.echo("\n".join(_lines(each)))
-    return 0 if all(each.is_complete for each in found) else 3
+            click.echo(f"{name}  pending: it has no run yet")
+    return len(found) == len(places) and all(each.is_complete for each in found.values())
+
+
+def _show(found: Status, *, as_json: bool) -> None:
+    if as_json:
+        emit(_fields(found))
+    else:
+        click.echo("\n".join(_lines(found)))
 
 
 def _fields(found: Status) -> dict[str, JsonValue]:

@@ -161,6 +161,25 @@ class TestBeforeAnythingIsReserved:
         assert not shell.results.exists()
 
 
+def test_the_status_of_a_launch_is_that_of_its_runs_and_not_of_its_record(shell: Shell) -> None:
+    more = ("--broker", "redis://h", "--detach")
+    launched_by(shell, {"name": "one"}, {"name": "two"}, more=more)
+    assert record(shell)["status"] == "running"
+
+    assert shell("status", str(record_path(shell))) == 0
+
+    assert shell.lines[0].endswith("(nightly): 2 of 2 runs over")
+    assert sum("completed" in line for line in shell.lines) == 2
+
+
+def test_a_request_without_a_run_keeps_its_launch_from_being_complete(shell: Shell) -> None:
+    assert launched_by(shell, BROKEN, {"name": "good"}) != 0
+
+    assert shell("status", str(record_path(shell)), "--json") == 3
+
+    assert [each["state"] for each in shell.objects()] == ["pending", "completed"]
+
+
 def test_a_detached_launch_is_dispatched_and_completed_by_a_resume(shell: Shell) -> None:
     more = ("--broker", "redis://h", "--detach")
     assert launched_by(shell, {"name": "one"}, more=more) == 0
