@@ -15,7 +15,7 @@ MAX_LINES: Final = 400
 MAY_WRITE: Final = {
     "agentcompass/benchmarks/shell_tasks/benchmark.py": "a task's files, on their way into its environment",
     "agentcompass/store/atomic.py": "the one module that puts bytes under a final name",
-    "agentcompass/cli/main.py": "turns a closed stdout into /dev/null",
+    "agentcompass/runtime/values/live.py": "turns a closed stdout into /dev/null",
     "agentcompass/environments/docker/archives.py": "copies out of a container",
     "agentcompass/environments/files.py": "copies in and out of an attempt's working area",
     "agentcompass/environments/supervisor.py": "tells the kernel whom to kill first",
