@@ -137,6 +137,40 @@ def test_r01_a_coordinator_killed_while_it_takes_over_never_hides_the_source(
     assert fingerprint(run_dir_of(source)) == before
 
 
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("moment", ["reserved", "sealed", "executing"])
+def test_p20_a_kill_at_any_moment_of_the_target_leaves_the_source_as_it_was(
+    cluster: Cluster, moment: str
+) -> None:
+    laboratory = Laboratory(cluster)
+    broken = Wanted(
+        tasks=("good", "judge", "agent"),
+        benchmark=f"{STUBS}:FreshStubBenchmark",
+        agent={"agent": "error|hang|ok" if moment == "executing" else "error|ok"},
+        evaluator={"judge": "error|grade"},
+    )
+    source = laboratory.run_with("kill", broken, "--run-id", "source")
+    before = fingerprint(run_dir_of(source))
+    target = run_dir_of(source).parent / "target"
+    reached = {
+        "reserved": (target / "run_info.json").exists,
+        "sealed": lambda: (target / "tasks.jsonl").exists() and bool(sealed.load(target).sealed_at),
+        "executing": lambda: source.executed("agent") == 2,
+    }
+
+    dying = cluster.start("run", *laboratory.flags("kill", broken), "--reuse", "--run-id", "target")
+    until(reached[moment], moment)
+    os.kill(dying.pid, signal.SIGKILL)
+    dying.wait()
+    assert fingerprint(run_dir_of(source)) == before
+    resumed = cluster.call("resume", str(target))
+
+    assert resumed.code == 0, resumed
+    assert (source.executed("good"), source.executed("judge")) == (1, 1)
+    assert check_run(target, deep=True) == []
+    assert fingerprint(run_dir_of(source)) == before
+
+
 def materialized(run_dir: Path) -> int:
     folder = run_dir / "details" / "normal"
     return len(list(folder.iterdir())) if folder.is_dir() else 0
