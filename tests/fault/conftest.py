@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-from errno import ENOSPC
+from errno import EIO, ENOSPC
 
 import pytest
 
@@ -9,7 +9,8 @@ from tests.fault.faulty_os import MachineDied
 
 
 @pytest.fixture(
-    params=[MachineDied(), OSError(ENOSPC, "disk full")], ids=["machine dies", "disk full once"]
+    params=[MachineDied(), OSError(ENOSPC, "disk full"), OSError(EIO, "disk broken")],
+    ids=["machine dies", "disk full once", "disk broken once"],
 )
 def fault(request: pytest.FixtureRequest) -> BaseException:
     assert isinstance(request.param, BaseException)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from errno import EIO
 from itertools import count
 from pathlib import Path
 
 import pytest
 
 from agentcompass.errors import AgentCompassError
-from agentcompass.store import atomic
+from agentcompass.store import atomic, disk
 
 
 class MachineDied(BaseException):
@@ -69,6 +70,8 @@ def at_every_call(
         faulty = FaultyOs(at, fault)
         with monkeypatch.context() as patch:
             patch.setattr(atomic, "os", faulty)
+            if getattr(fault, "errno", None) == EIO:  # reading is no call that a full disk refuses
+                patch.setattr(disk, "os", faulty)
             with suppress(MachineDied, OSError, AgentCompassError):
                 act(prepared)
         yield prepared, faulty.trace
