@@ -219,9 +219,8 @@ def publish(run_dir: Path, view: AttemptView, result: AttemptResult, plan: Attem
     won = until_it_stays(run_dir, lambda: _publish_result(view, data, result.token))
     if not won:
         until_it_stays(run_dir, lambda: _keep_lost(view, result.token, data))
-    elif not view.is_anchored:
-        # A sibling may file the task between our link and this.
-        until_it_stays(run_dir, lambda: atomic.sync_directory(where(view).parent))
+    else:
+        _secure(view, result)
     view.is_published = True
     own = {view.attempt: results.head_of(result)} if won else {}
     try:
@@ -309,6 +308,18 @@ def _publish_result(view: AttemptView, data: bytes, token: str) -> bool:
         filing.reopen(view.run_dir, view.task_id, {view.attempt: view.valid_from_leg})
         raise FileNotFoundError(path)
     return present.token == token
+
+
+def _secure(view: AttemptView, result: AttemptResult) -> None:
+    """Make sure that a result that was just published, and what it names, is there to stay."""
+    manifest = result.artifacts.get("manifest")
+    directory = manifest.get("directory") if isinstance(manifest, dict) else None
+    if directory:
+        token = str(directory).rpartition("/")[2]
+        until_it_stays(view.run_dir, lambda: evidence.bring_back(where(view), token))
+    if not view.is_anchored:
+        # A sibling may file the task between our link and this.
+        until_it_stays(view.run_dir, lambda: atomic.sync_directory(where(view).parent))
 
 
 def _keep_lost(view: AttemptView, token: str, data: bytes) -> None:

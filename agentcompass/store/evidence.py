@@ -60,23 +60,42 @@ def move_outputs(attempt_dir: Path, token: str, target: Path) -> None:
     """Move the artifacts of one execution, and the checkpoint if it is its own, into `target`.
 
     Artifacts that are named by the result, or by the checkpoint of another execution that continues
-    this one's work, stay where they are.
+    this one's work, stay where they are. An execution that was thought dead may publish at any
+    moment: we look again after moving and it looks after publishing (`bring_back`), so whoever
+    comes second sees the other.
+
+    Raises:
+        FileNotFoundError: the task was moved meanwhile; do it again where it is now.
     """
     if checkpoint_token(attempt_dir) == token:
         atomic.move(attempt_dir / layout.CHECKPOINT, target / layout.CHECKPOINT)
-    artifacts = attempt_dir / layout.ARTIFACTS / token
+    artifacts, aside = attempt_dir / layout.ARTIFACTS / token, target / layout.ARTIFACTS
     if disk.is_directory(artifacts) and not _is_named(attempt_dir, token):
-        atomic.move(artifacts, target / layout.ARTIFACTS)
+        atomic.move(artifacts, aside)
+    if disk.is_directory(aside) and _names(attempt_dir / layout.RESULT, token):
+        atomic.move(aside, artifacts)
+    if not disk.is_directory(attempt_dir):
+        raise FileNotFoundError(attempt_dir)
+
+
+def bring_back(attempt_dir: Path, token: str) -> None:
+    """Give a result that was just published its artifacts again, if they were put aside meanwhile."""
+    aside = attempt_dir / layout.RETRIES / f"execution-{token}" / layout.ARTIFACTS
+    if disk.is_directory(aside):
+        atomic.move(aside, attempt_dir / layout.ARTIFACTS / token)
 
 
 def _is_named(attempt_dir: Path, token: str) -> bool:
     """Return whether somebody needs these artifacts; nobody continues from a torn checkpoint."""
-    named = f"/{layout.ARTIFACTS}/{token}".encode()
+    if _names(attempt_dir / layout.RESULT, token):
+        return True
     is_whole = checkpoint_token(attempt_dir) is not None
-    for name in (layout.RESULT, layout.CHECKPOINT) if is_whole else (layout.RESULT,):
-        with suppress(FileNotFoundError):
-            if named in disk.read(attempt_dir / name):
-                return True
+    return is_whole and _names(attempt_dir / layout.CHECKPOINT, token)
+
+
+def _names(record: Path, token: str) -> bool:
+    with suppress(FileNotFoundError):
+        return f"/{layout.ARTIFACTS}/{token}".encode() in disk.read(record)
     return False
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from agentcompass.models.result import AttemptMeta, AttemptResult
-from agentcompass.store import attempts, evidence, filing, results
+from agentcompass.store import atomic, attempts, evidence, filing, results
+from agentcompass.store.attempts import AttemptView
 from tests.builders import a_result
 from tests.support.store_runs import a_checkpoint, a_run, begin, decide, publish
 
@@ -76,3 +79,53 @@ def test_the_snapshot_of_a_finished_agent_stays_for_whoever_took_over(tmp_path: 
     assert [path.name for path in (view.directory / "retries").iterdir()] == [
         "execution-" + "b" * 8
     ]
+
+
+def a_finished_execution(run_dir: Path) -> tuple[AttemptView, AttemptResult]:
+    """Return one that has collected a file and is about to publish."""
+    view = begin(run_dir, token="a" * 8)
+    directory, recorded = attempts.artifacts_directory(view)
+    (directory / "out").write_text("kept")
+    manifest = {"directory": recorded, "complete": True, "entries": []}
+    result = a_result(token=view.token).model_copy(update={"artifacts": {"manifest": manifest}})
+    return view, result
+
+
+@pytest.mark.parametrize("filed", [True, False])
+def test_what_is_published_while_its_artifacts_are_put_aside_gets_them_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, filed: bool
+) -> None:
+    """Somebody thought it dead, looked, and moved a moment after it had looked for them."""
+    run_dir = a_run(tmp_path, k=1 if filed else 2)
+    view, result = a_finished_execution(run_dir)
+    successor = begin(run_dir, token="b" * 8)
+    move = atomic.move
+
+    def publish_first(source: Path, target: Path) -> bool:
+        if Path(source).name == view.token:
+            monkeypatch.setattr(atomic, "move", move)
+            moved = move(source, target)
+            assert moved
+            # The link and the look of the publisher came before our move: only we can see it.
+            monkeypatch.setattr(evidence, "bring_back", lambda *_: None)
+            assert publish(run_dir, view, result)
+            return moved
+        return move(source, target)
+
+    monkeypatch.setattr(atomic, "move", publish_first)
+    evidence.keep_execution(successor, view.token)
+
+    (kept,) = run_dir.glob("details/*/*/attempt-1/artifacts/*/out")
+    assert kept.read_text() == "kept"
+    assert kept.parts[-6] == ("normal" if filed else "running")
+
+
+def test_who_publishes_after_its_artifacts_were_put_aside_takes_them_back(tmp_path: Path) -> None:
+    run_dir = a_run(tmp_path)
+    view, result = a_finished_execution(run_dir)
+    evidence.keep_execution(begin(run_dir, token="b" * 8), view.token)
+
+    assert publish(run_dir, view, result)
+
+    assert list(run_dir.glob("details/normal/*/attempt-1/artifacts/*/out"))
+    assert not list(run_dir.glob("details/*/*/attempt-1/retries/*/artifacts"))
