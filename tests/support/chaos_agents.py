@@ -12,6 +12,7 @@
 | `trajectory:BYTES` | answers well, with a trajectory of that size |
 | `child:S`, `daemon:S` | starts a `sleep S` by itself, outside of its environment, and forgets it |
 | `daemon_inside:S` | starts one in its environment, in a session of its own |
+| `twin`, `twin_exit` | forks; the child comes back, or exits, as if it were the worker |
 | `nested:S` | all three, and then does not end |
 """
 
@@ -23,6 +24,7 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final
 
@@ -145,6 +147,20 @@ def _daemon_inside(
     return right(prepared, context)
 
 
+def _twin(_: str, prepared: PreparedTask, context: AttemptContext, *__: object) -> RunResult:
+    if not os.fork():
+        return answer(prepared, context, "the child's")
+    time.sleep(0.5)  # the child would be first
+    return right(prepared, context)
+
+
+def _twin_exit(_: str, prepared: PreparedTask, context: AttemptContext, *__: object) -> RunResult:
+    if not os.fork():
+        sys.exit("the child's")
+    time.sleep(0.5)
+    return right(prepared, context)
+
+
 def _nested(*given: Any) -> RunResult:
     for act in (_child, _daemon, _daemon_inside):
         act(*given)
@@ -164,6 +180,8 @@ HOSTILE: Mapping[str, Act] = {
     "daemon": _daemon,
     "daemon_inside": _daemon_inside,
     "nested": _nested,
+    "twin": _twin,
+    "twin_exit": _twin_exit,
 }
 
 

@@ -22,6 +22,7 @@ from agentcompass.runtime.calling.alarm import call_with_alarm
 from agentcompass.runtime.calling.interrupts import DeadlineReached, Limit, Stopped
 from agentcompass.runtime.calling.loop import call_in_loop
 from agentcompass.runtime.calling.threads import call_in_thread
+from agentcompass.runtime.calling.twins import ending_twins, ending_twins_of_awaited
 
 __all__ = ["DeadlineReached", "Limit", "Stopped", "call", "is_async"]
 
@@ -45,10 +46,12 @@ def call(limit: Limit, fn: Callable[P, T | Awaitable[T]], *args: P.args, **kwarg
     limit.check()
     bound = partial(fn, *args, **kwargs)
     if is_async(fn):
-        return call_in_loop(limit, cast("Callable[[], Awaitable[T]]", bound))
+        awaited = ending_twins_of_awaited(cast("Callable[[], Awaitable[T]]", bound))
+        return call_in_loop(limit, awaited)
     in_main = threading.current_thread() is threading.main_thread()
-    value = call_with_alarm(limit, bound) if in_main else call_in_thread(limit, bound)
+    guarded = ending_twins(bound)
+    value = call_with_alarm(limit, guarded) if in_main else call_in_thread(limit, guarded)
     if inspect.isawaitable(value):
         awaitable = cast("Awaitable[T]", value)
-        return call_in_loop(limit, lambda: awaitable)
+        return call_in_loop(limit, ending_twins_of_awaited(lambda: awaitable))
     return value

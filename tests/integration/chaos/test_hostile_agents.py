@@ -127,6 +127,17 @@ def test_what_it_leaves_running_dies_with_it(
 
 
 @BOTH
+def test_what_it_forks_does_not_come_back_as_a_second_worker(house: House, pool: str) -> None:
+    acts = ("twin", "twin_exit")
+
+    run, said = house.run([*acts, *FINE], script={name: name for name in acts}, pool=pool)
+
+    assert said.code == 0, said
+    assert (run.results(), run.executed(), run.check()) == (7, 7, [])
+    assert not any(run.dir.rglob("retries/execution-*"))
+
+
+@BOTH
 def test_a_writer_that_is_left_writes_nothing_once_the_evaluation_has_begun(
     house: House, pool: str
 ) -> None:

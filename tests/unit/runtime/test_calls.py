@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -220,3 +222,26 @@ def test_an_exit_in_a_stray_task_does_not_end_the_loop() -> None:
     call(a_limit(), leave_an_exit)
 
     assert call(a_limit(), add_later, 1, 2) == 3
+
+
+def fork_and_return() -> int:
+    return os.fork()
+
+
+def fork_and_exit() -> int:
+    pid = os.fork()
+    if not pid:
+        sys.exit("this is the child's end, and nobody else's")
+    return pid
+
+
+async def fork_later() -> int:
+    return os.fork()
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize("fn", [fork_and_return, fork_and_exit, fork_later])
+def test_a_process_that_a_plug_in_forks_does_not_come_back(fn: Any, pool: Pool) -> None:
+    pid = pool(lambda: call(a_limit(), fn))
+
+    assert os.waitpid(pid, 0) == (pid, 0)
