@@ -9,7 +9,7 @@ import click
 from agentcompass.cli.request_options import other_broker_option
 from agentcompass.cli.stopping import nudge
 from agentcompass.cli.wiring import by, now
-from agentcompass.coordinator.control import cancel, refs_of
+from agentcompass.coordinator.control import cancel, refs_of, stoppable
 from agentcompass.coordinator.report import report
 
 
@@ -28,7 +28,13 @@ def command(
     attempt that was cancelled by name stays unavailable unless it is run again with
     `resume --rerun TASK`.
     """
-    attempts = refs_of(run_dir, task_id, attempt) if task_id is not None else ()
+    named = refs_of(run_dir, task_id, attempt) if task_id is not None else ()
+    left = stoppable(run_dir, named)
+    if not left:
+        what = "each of these attempts" if named else "every attempt"
+        click.echo(f"nothing to do: {what} is over; nothing was recorded")
+        return 0
+    attempts = left if named else ()
     info = cancel(run_dir, attempts=attempts, reason=reason, by=by(), at=now())
     nudge(run_dir, broker)
     if attempts:

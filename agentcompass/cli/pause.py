@@ -9,7 +9,7 @@ import click
 from agentcompass.cli.request_options import other_broker_option
 from agentcompass.cli.stopping import nudge
 from agentcompass.cli.wiring import by, now
-from agentcompass.coordinator.control import pause
+from agentcompass.coordinator.control import pause, stoppable
 
 
 @click.command("pause")
@@ -18,6 +18,9 @@ from agentcompass.coordinator.control import pause
 @other_broker_option
 def command(run_dir: Path, reason: str, broker: str | None) -> int:
     """Hand out nothing more of a run until it is resumed; what executes goes on to its end."""
+    if not stoppable(run_dir):
+        click.echo("nothing to do: every attempt is over; nothing was recorded")
+        return 0
     pause(run_dir, reason=reason, by=by(), at=now())
     nudge(run_dir, broker)
     click.echo(f"paused {run_dir}\ngo on with: agentcompass resume {run_dir}")

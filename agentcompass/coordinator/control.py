@@ -10,6 +10,7 @@ from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
 
+from agentcompass.coordinator.snapshot import look_at
 from agentcompass.errors import UsageError
 from agentcompass.models.run_info import AttemptRef, ControlAction, ControlRecord, RunInfo
 from agentcompass.store import control, run_info, sealed, tasks
@@ -34,6 +35,23 @@ def pause(run_dir: Path, *, reason: str, by: str, at: datetime) -> RunInfo:
 def interrupt(run_dir: Path, *, reason: str, by: str, at: datetime) -> RunInfo:
     """Say that the coordinator of an embedded run, and with it its workers, was stopped."""
     return _decide(run_dir, "interrupt", (), reason=reason, by=by, at=at)
+
+
+def stoppable(run_dir: Path, attempts: Sequence[AttemptRef] = ()) -> tuple[AttemptRef, ...]:
+    """Return what is not over yet: of the named attempts, or of all; none: there is nothing to stop.
+
+    Raises:
+        RunNotFound, RunNotSealed: there is no work in it at all.
+        RecordCorrupt: a result that must be read for that cannot be.
+    """
+    left = {
+        (entry.task_id, number)
+        for entry, numbers in look_at(run_dir, sealed.load_sealed(run_dir)).work
+        for number in numbers
+    }
+    if attempts:
+        return tuple(ref for ref in attempts if (ref.task_id, ref.attempt) in left)
+    return tuple(AttemptRef(task_id=task_id, attempt=number) for task_id, number in sorted(left))
 
 
 def refs_of(run_dir: Path, task_id: str, attempt: int | None) -> tuple[AttemptRef, ...]:

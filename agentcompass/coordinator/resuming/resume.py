@@ -30,6 +30,7 @@ from agentcompass.models.run_info import (
 )
 from agentcompass.runtime.redact import mask_urls
 from agentcompass.store import control, filing, layout, run_info
+from agentcompass.store.sweep import sweep
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,8 @@ def go_on(ready: Resumable, *, reason: str, by: str, at: datetime, broker: str =
             evaluations = tuple(ref for rerun in ready.reruns for ref in rerun.evaluations)
             record("rerun" if refs else "resume", refs, evaluations)
         run_info.refresh(run_dir)
+        with suppress(OSError):  # what crashes left costs space and nothing else
+            sweep(run_dir)
         seen = look_at(run_dir, info)
         _reopen(run_dir, seen)
     request = info.request.model_copy(update={"runtime": seen.runtime})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcompass.store import attempts, control
+from agentcompass.store import attempts, control, sealed
 from tests.support.store_runs import a_run, execute, write_report
 from tests.unit.cli.conftest import Shell
 
@@ -117,6 +117,28 @@ class TestCancel:
         assert (legs.state, legs.is_closed("b", 1)) == ("open", True)
         assert shell.lines == [f"cancelled 1 of 2 attempts of {half}"]
 
+    def test_of_a_task_only_what_is_not_over_is_cancelled(
+        self, shell: Shell, tmp_path: Path
+    ) -> None:
+        run_dir = a_run(tmp_path, "a", k=2)
+        execute(run_dir, "a", 1)
+
+        assert shell("cancel", str(run_dir), "a") == 0
+
+        legs = control.legs(run_dir)
+        assert (legs.is_closed("a", 1), legs.is_closed("a", 2)) == (False, True)
+
+    @pytest.mark.parametrize("named", [(), ("a",), ("a", "1")])
+    def test_where_everything_is_over_it_does_nothing_and_says_so(
+        self, shell: Shell, whole: Path, named: tuple[str, ...]
+    ) -> None:
+        before = sealed.load(whole)
+
+        assert shell("cancel", str(whole), *named) == 0
+
+        assert shell.lines[0].startswith("nothing to do")
+        assert (control.control_records(whole), sealed.load(whole)) == ([], before)
+
     def test_an_unknown_task_is_refused(self, shell: Shell, half: Path) -> None:
         assert shell("cancel", str(half), "zzz") == 2
         assert "no task 'zzz'" in shell.err
@@ -127,6 +149,13 @@ def test_pause_hands_out_nothing_more(shell: Shell, half: Path) -> None:
 
     assert control.legs(half).state == "paused"
     assert control.control_records(half)[0].reason == "night"
+
+
+def test_a_run_that_is_over_cannot_be_paused(shell: Shell, whole: Path) -> None:
+    assert shell("pause", str(whole)) == 0
+
+    assert shell.lines[0].startswith("nothing to do")
+    assert control.control_records(whole) == []
 
 
 @pytest.mark.parametrize("command", ["status", "report", "check", "cancel", "pause", "resume"])

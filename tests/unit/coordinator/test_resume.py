@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -96,6 +97,16 @@ class TestPlainResume:
         assert control.legs(run_dir).state == "open"
         assert control.legs(run_dir).is_open(got.leg)
         assert run_info.load(run_dir).status == "running"
+
+    def test_temporary_files_of_writers_that_died_are_removed(self, make_run: RunMaker) -> None:
+        run_dir = make_run("a", "b").address.run_dir
+        left = begin(run_dir, "a").directory / ".tmp-0123"
+        left.write_text("half a re")
+        os.utime(left, (0, 0))
+
+        resume(run_dir)
+
+        assert not left.exists()
 
     def test_two_at_once_open_two_legs_with_the_same_work(self, make_run: RunMaker) -> None:
         run_dir = make_run("a").address.run_dir
