@@ -1,4 +1,7 @@
-"""Processes that share nothing but the directory race for one name."""
+"""Processes that share nothing but the directory race for one name.
+
+Field reports P15, P16.
+"""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -86,11 +87,11 @@ class Scripted:
         execution = Execution(
             key, token, f"task-{message.offset}", message.leg, run_dir, run_dir, os.getpid()
         )
-        note(run_dir, "start", message.offset, os.getpid(), self.bench.worker)
+        note(run_dir, "start", message.offset, os.getpid(), self.bench.worker, time.time())
         with self.bench.keeper.watch(execution) as watch:
             step = json.loads(run_dir.joinpath("script.json").read_text())
             own = step.get(str(message.offset), {})
-            watch.until(float(own.get("deadline", 1e12)), "run_timeout")
+            watch.until(time.monotonic() + float(own.get("deadline", 1e9)), "run_timeout")
             stopped = self._act(own, run_dir, message, execution)
             kill_labelled([token])  # as environments do when they close
         if stopped is not None:

@@ -108,7 +108,7 @@ def ledger(run: RunAddress, word: str = "") -> list[str]:
     return [line for line in lines if line.startswith(word)]
 
 
-def until(condition: Callable[[], object], timeout_s: float = 15.0) -> None:
+def until(condition: Callable[[], object], timeout_s: float = 45.0) -> None:
     """Wait for something that happens in another process."""
     give_up_at = time.monotonic() + timeout_s
     while not condition():

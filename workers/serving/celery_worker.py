@@ -25,6 +25,7 @@ from celery.apps.worker import (
     install_worker_term_handler,
     install_worker_term_hard_handler,
 )
+from celery.exceptions import CPendingDeprecationWarning
 from celery.platforms import SecurityWarning
 from celery.worker import state
 from redis import Redis
@@ -91,8 +92,10 @@ def serve(
 ) -> int:
     """Serve until told to stop; returns the process's exit code."""
     logs.set_up(options.log_level, options.name, env)
-    # It warns of root because of pickle, which we never accept.
-    warnings.simplefilter("ignore", SecurityWarning)
+    # It warns of root because of pickle, which we never accept, and at each outage of a setting that
+    # we have chosen.
+    for kind in (SecurityWarning, CPendingDeprecationWarning):
+        warnings.simplefilter("ignore", kind)
     url, clocks = from_environment(env), Clocks.from_env(env)
     client = connect(url)
     leases = RedisLeases(client, clocks.lease_s)

@@ -107,7 +107,7 @@ class _Watched:
                 self._seen = seen
                 self._look(now_s)
         except BrokerUnreachable as error:
-            self._say("broker", f"{error.what}; what executes goes on, and so do we")
+            self._say_away(error)
         except AgentCompassError as error:
             self.end = "failed"
             self._say("failed", str(error))
@@ -137,8 +137,11 @@ class _Watched:
         try:
             found = self._tools.queue.holdings(self.run.address)
         except BrokerUnreachable as error:
-            self._say("broker", f"{error.what}; what executes goes on, and so do we")
+            self._say_away(error)
             return None
+        if "broker" in self._said:
+            self._said.remove("broker")
+            self._say("", "the broker answers again")
         if not found.known:  # it has forgotten everything, so asking it is cheap
             self._next_broker_s = min(self._next_broker_s, now_s + policy.lease_s)
         return found
@@ -201,6 +204,10 @@ class _Watched:
             return
         self._said.add(cause)
         self._tools.observer.say(self.run, message)
+
+    def _say_away(self, error: BrokerUnreachable) -> None:
+        reason = error.what.rstrip(".")
+        self._say("broker", f"{reason}; what executes goes on, and so do we")
 
     def _marks(self) -> tuple[object, ...]:
         """Return what changes when the run is finalized, or when somebody decides about it."""

@@ -1,10 +1,14 @@
-"""Disks that are full, late, another one's, or hold half a file."""
+"""Disks that are full, late, another one's, or hold half a file.
+
+Field reports P01, P18, P25.
+"""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +30,7 @@ from workers.dispatch import RedisQueue
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 SIZE = 5_500_000
 BIG = "trajectory:1000000"
+ARTIFACTS = "tests.support.chaos_agents:ArtifactBenchmark"
 
 
 @pytest.fixture
@@ -86,15 +91,32 @@ def test_a_run_of_its_own_workers_says_that_the_disk_is_full_and_goes_on_later(
 def test_an_artifact_that_does_not_fit_is_that_attempts_own_failure(small_disk: House) -> None:
     house = small_disk
     house.worker(slots=1)
-    benchmark = "tests.support.chaos_agents:ArtifactBenchmark"
     make = f"run:head -c {SIZE * 2} /dev/urandom > out"
 
-    run, said = house.run(2, script={"t0": make}, benchmark=benchmark)
+    run, said = house.run(2, script={"t0": make}, benchmark=ARTIFACTS)
 
     assert said.code == 1, said
     assert run.codes("t0") == ["fatal collect artifact_transfer_failed"]
     assert "No space left" in run.result("t0").error
     assert (run.codes("t1"), run.executed("t0"), run.check()) == ([], 1, [])
+
+
+@pytest.mark.parametrize("place", ["another file system", "read-only"])
+def test_where_temporary_files_of_a_machine_go_does_not_matter(
+    empty_house: House, place: str
+) -> None:
+    """The files of a run are written beside their final names."""
+    house = empty_house
+    run, flags = house.flags(
+        2, "--workers", "1", benchmark=ARTIFACTS, script={"*": "run:echo x > out"}
+    )
+    at = flags.index("--broker")
+    del flags[at : at + 2]
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as elsewhere:
+        tmpdir = elsewhere if place == "another file system" else "/proc"
+        said = house.cluster.call("run", *flags, env={"TMPDIR": tmpdir})
+
+    assert (said.code, run.results(), run.check()) == (0, 2, []), said
 
 
 @pytest.fixture(scope="module")

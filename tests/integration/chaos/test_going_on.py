@@ -1,19 +1,27 @@
-"""Runs that were stopped, failed or damaged go on, and nothing finished is executed again."""
+"""Runs that were stopped, failed or damaged go on, and nothing finished is executed again.
+
+Field reports Q26, R05, R09, R12, R15, R28, P28, C07, U10.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from agentcompass.store import control, sealed
-from tests.support.broker import server_binary
+from tests.support.broker import free_port, server_binary
 from tests.support.chaos_house import POOLS, House
-from tests.support.cluster import until
+from tests.support.chaos_processes import marked_with
+from tests.support.cluster import end_tree, until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+NAP = f"603.{os.getpid()}"
 BOTH = pytest.mark.parametrize("pool", POOLS)
 
 
@@ -34,6 +42,32 @@ def test_a_cancelled_attempt_is_no_error_keeps_its_evidence_and_alone_is_left(
     assert house.resume(run).code == 0
     assert (run.executed(), run.executed("t2", 3), run.counts()["evaluated"]) == (10, 2, 3)
     _resuming_changes_nothing(house, run.dir)
+    assert run.check() == []
+
+
+@pytest.mark.parametrize(
+    ("pool", "act"),
+    [
+        ("prefork", f"nested:{NAP}"),
+        ("threads", f"run:sleep {NAP} & setsid sleep {NAP} & sleep {NAP}"),
+    ],
+)
+def test_cancelling_leaves_no_process_of_what_was_executing(
+    house: House, pool: str, act: str
+) -> None:
+    run, coordinator = house.attended(2, script={"t0": act}, pool=pool)
+    until(lambda: len(marked_with([NAP])) >= 3 and run.results() == 1, "its processes run")
+
+    assert house.cluster.call("cancel", str(run.dir), *house.broker, "--reason", "dear").code == 0
+
+    assert coordinator.wait(60) == 3
+    until(lambda: not marked_with([NAP]), "its processes end", 40)
+    assert (run.status, run.results(), run.report()["extra"]["partial"]["missing"]) == (
+        "cancelled",
+        1,
+        1,
+    )
+    assert control.control_records(run.dir)[-1].reason == "dear"
     assert run.check() == []
 
 
@@ -139,6 +173,33 @@ def test_an_attempt_that_is_handed_back_again_and_again_is_not_condemned(
     run.wait()
 
     assert (run.codes("t0"), run.executed(), run.check()) == ([], 5, [])
+
+
+def test_what_a_monitor_forgets_the_directory_still_knows(empty_house: House) -> None:
+    house = empty_house
+    house.worker()
+    run, coordinator = house.attended(4, script={"t3": "hang"})
+    address = f"http://127.0.0.1:{(port := free_port())}"
+    for _ in range(2):
+        flower = house.cluster.start("flower", *house.broker, "--port", str(port))
+        until(lambda: _is_up(address), "Flower is up", 60)
+        until(lambda: run.results() == 3 and run.executed() == 4, "only one is left")
+
+        status = house.cluster.call("status", str(run.dir), "--json").json
+        assert (status["state"], status["attempts_done"], status["attempts_total"]) == (
+            "running",
+            3,
+            4,
+        )
+        end_tree(flower.pid)
+    coordinator.terminate()
+    assert coordinator.wait(60) == 3
+
+
+def _is_up(address: str) -> bool:
+    with suppress(OSError), urllib.request.urlopen(f"{address}/healthcheck", timeout=5) as answer:
+        return bool(answer.status == 200)
+    return False
 
 
 def _resuming_changes_nothing(house: House, run_dir: Path) -> None:

@@ -1,4 +1,7 @@
-"""Whatever an attempt does, it is recorded and bounded, and the next one on that worker is fine."""
+"""Whatever an attempt does, it is recorded and bounded, and the next one on that worker is fine.
+
+Field reports Q12, Q22, Q24, C12.
+"""
 
 from __future__ import annotations
 
@@ -122,7 +125,7 @@ def test_what_it_leaves_running_dies_with_it(
     run, said = house.run([*acts], script={name: f"{name}:{NAP}" for name in acts}, pool=pool)
 
     assert said.code == 0, said
-    until(lambda: not marked_with([NAP]), "what was left ends", 10)
+    until(lambda: not marked_with([NAP]), "what was left ends", 40)
     assert run.check() == []
 
 

@@ -1,4 +1,7 @@
-"""Redis goes, comes back, forgets, or loses a piece: no worker ends, nothing runs twice."""
+"""Redis goes, comes back, forgets, or loses a piece: no worker ends, nothing runs twice.
+
+Field reports Q01, Q05, Q13, Q14, Q15.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +45,7 @@ def test_two_outages_cost_neither_a_worker_nor_an_execution(empty_house: House) 
         run.wait(90)
         assert (run.executed(), run.status, run.check()) == (8, "completed", [])
     assert [worker.poll() for worker in workers] == [None, None]
+    assert "DeprecationWarning" not in house.cluster.log_text()
 
 
 @BOTH

@@ -27,7 +27,7 @@ from workers.broker.client import connect
 from workers.dispatch import RedisQueue
 from workers.embedded import EmbeddedBroker, open_broker, open_brokers
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_nothing_remains_of_a_coordinator_that_was_told_to_stop(
 ) -> None:
     coordinator.process.terminate()
 
-    assert coordinator.process.wait(15) == 0
+    assert coordinator.process.wait(40) == 0
     assert coordinator.processes() == []
     assert list(base.glob("*-*")) == []
 

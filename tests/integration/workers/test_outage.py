@@ -11,7 +11,7 @@ import pytest
 from tests.support.worker_lab import WorkerLab, ledger, until
 from workers.serving.options import Pool
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 POOLS: tuple[Pool, ...] = ("prefork", "threads")
 
 
@@ -29,7 +29,7 @@ def test_workers_of_both_pools_outlive_eight_seconds_without_redis(lab: WorkerLa
     time.sleep(8)
     lab.broker.start()
 
-    until(lambda: ledger(run, "finalize"), 25)
+    until(lambda: ledger(run, "finalize"), 60)
     assert ledger(run, "finalize")[-1] == "finalize 12"
     assert len(ledger(run, "start")) == 12
     assert [worker.poll() for worker in workers] == [None, None, None]
@@ -47,5 +47,5 @@ def test_workers_go_on_with_a_redis_that_lost_everything(lab: WorkerLab, pool: P
     lab.broker.start()
     lab.dispatch(run, 2, leg=2)
 
-    until(lambda: "finalize 2" in ledger(run, "finalize"), 20)
+    until(lambda: "finalize 2" in ledger(run, "finalize"), 60)
     assert len(ledger(run, "start")) == 2

@@ -15,7 +15,7 @@ from agentcompass.store import control
 from tests.support.worker_lab import WorkerLab, is_running, kill_tree, ledger, until
 from workers.serving.options import Pool
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 POOLS = pytest.mark.parametrize("pool", ["prefork", "threads"])
 
 
@@ -35,7 +35,7 @@ def test_a_warm_shutdown_lets_attempts_finish(lab: WorkerLab, pool: Pool) -> Non
 
     worker.terminate()
 
-    assert worker.wait(10) == 0
+    assert worker.wait(40) == 0
     assert len(ledger(run, "end")) == 2
     lab.worker(), lab.finalizer()
     until(lambda: ledger(run, "finalize"))
@@ -51,7 +51,7 @@ def test_after_the_grace_attempts_are_handed_back(lab: WorkerLab, pool: Pool) ->
 
     worker.terminate()
 
-    assert worker.wait(8) == 0
+    assert worker.wait(40) == 0
     assert len(ledger(run, "stopped")) == 2
     assert len(lab.queue.holdings(run).queued) == 2
     assert lab.queue.holdings(run).leased == frozenset()
@@ -67,7 +67,7 @@ def test_a_second_request_to_stop_does_not_wait_for_the_grace(lab: WorkerLab) ->
     time.sleep(0.5)
     worker.terminate()
 
-    assert worker.wait(8) == 0
+    assert worker.wait(40) == 0
     assert ledger(run, "stopped") == ["stopped 0 handed_back"]
 
 
@@ -82,7 +82,7 @@ def test_a_cancelled_run_stops_what_executes(lab: WorkerLab, pool: Pool) -> None
     cancel(run)
     lab.queue.nudge(run)
 
-    until(lambda: len(ledger(run, "stopped")) == 2, 5)
+    until(lambda: len(ledger(run, "stopped")) == 2, 40)
     assert {line.split()[2] for line in ledger(run, "stopped")} == {"cancelled"}
 
 
@@ -94,12 +94,12 @@ def test_one_attempt_is_cancelled_by_name_without_a_nudge(lab: WorkerLab) -> Non
 
     cancel(run, AttemptRef(task_id="task-1", attempt=1))
 
-    until(lambda: ledger(run, "stopped"), 5)
+    until(lambda: ledger(run, "stopped"), 40)
     assert ledger(run, "stopped") == ["stopped 1 cancelled"]
 
 
 def test_a_child_that_misses_its_hard_deadline_is_killed_with_a_note(lab: WorkerLab) -> None:
-    run = lab.run(1, s0={"seconds": 600, "deadline": time.monotonic() + 3, "do": "child"})
+    run = lab.run(1, s0={"seconds": 600, "deadline": 3, "do": "child"})
     lab.dispatch(run, 1)
     lab.worker(), lab.finalizer()
 
@@ -135,7 +135,7 @@ def test_a_worker_without_the_run_gives_the_message_back_and_ends(
     lab.dispatch(run, 3)
     elsewhere = lab.worker(pool, results=lab.directory / "elsewhere")
 
-    assert elsewhere.wait(15) == 78
+    assert elsewhere.wait(40) == 78
     assert lab.log().count("takes no more messages") == 1
     lab.worker(pool), lab.finalizer()
     until(lambda: ledger(run, "finalize"))
@@ -148,5 +148,5 @@ def test_a_worker_that_was_told_to_stop_leaves_nothing_behind(lab: WorkerLab) ->
 
     worker.send_signal(signal.SIGTERM)
 
-    assert worker.wait(8) == 0
+    assert worker.wait(40) == 0
     assert list(lab.base.glob("worker-*")) == []

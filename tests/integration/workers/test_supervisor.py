@@ -16,7 +16,7 @@ from agentcompass.errors import UsageError
 from tests.support.worker_lab import QUICK, WorkerLab, ledger, until
 from workers.worker_main import WorkerOptions, serve_options
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 
 
 def supervise(program: list[str], tmp_path: Path) -> subprocess.Popen[bytes]:
@@ -41,14 +41,14 @@ def writing(path: Path, then: str) -> list[str]:
 def test_a_process_that_never_starts_is_given_up_after_five_times(tmp_path: Path) -> None:
     starts = tmp_path / "starts"
 
-    assert supervise(writing(starts, "sys.exit(3)"), tmp_path).wait(30) == 1
+    assert supervise(writing(starts, "sys.exit(3)"), tmp_path).wait(50) == 1
     assert 5 <= len(starts.read_text()) <= 10  # of both kinds
 
 
 def test_a_worker_that_refuses_its_messages_is_not_started_again(tmp_path: Path) -> None:
     starts = tmp_path / "starts"
 
-    assert supervise(writing(starts, "sys.exit(78)"), tmp_path).wait(30) == 2
+    assert supervise(writing(starts, "sys.exit(78)"), tmp_path).wait(50) == 2
     assert len(starts.read_text()) <= 2
 
 
@@ -62,7 +62,7 @@ def test_a_worker_that_does_not_end_is_killed_in_the_end(tmp_path: Path) -> None
     process.terminate()
     process.terminate()
 
-    assert process.wait(25) == 0
+    assert process.wait(50) == 0
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
@@ -93,7 +93,7 @@ def test_the_whole_worker_serves_and_ends_on_request(lab: WorkerLab) -> None:
 
     worker.send_signal(signal.SIGTERM)
 
-    assert worker.wait(15) == 0
+    assert worker.wait(40) == 0
     assert list(lab.base.glob("worker-*")) == []
     assert re.search(r"my-worker@\S+: 2 prefork slots for default of redis://127", lab.log())
 

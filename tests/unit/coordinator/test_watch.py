@@ -84,6 +84,24 @@ def test_an_unreachable_broker_is_told_once_and_nothing_is_sent(make_run: RunMak
     assert world.queue.resent == []
 
 
+def test_each_outage_is_told_and_its_end_too(make_run: RunMaker) -> None:
+    world, run = World(), make_run("a")
+    dispatched(world, run)
+
+    def be(*, reachable: bool) -> None:
+        world.queue.is_reachable = reachable
+
+    for at_s in (0, 600):
+        world.clock.plans.append((at_s, lambda: be(reachable=False)))
+        world.clock.plans.append((at_s + 300, lambda: be(reachable=True)))
+    world.clock.plans.append((1_500, lambda: finish(world, run, "a")))
+
+    assert end_of(world, run) == "finished"
+    told = [line for line in world.observer.lines if "broker" in line]
+    assert [("again" in line) for line in told] == [False, True, False, True]
+    assert world.queue.resent == []
+
+
 def test_a_complete_run_whose_callback_was_lost_is_finalized(make_run: RunMaker) -> None:
     world, run = World(), make_run("a")
     execute(run.address.run_dir, "a")
