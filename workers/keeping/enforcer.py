@@ -157,6 +157,9 @@ class Enforcer:
         return slip.pid != os.getpid() and slip.token not in self._killed
 
     def _kill(self, slip: slips.Slip, why: str) -> None:
+        """Kill, unless the execution has ended while we wrote: its process works for another now."""
+        if not slips.is_open(self._directory, slip.token):
+            return
         logger.warning("killing %s attempt %d: %s", slip.task_id, slip.attempt, why)
         self._killed.add(slip.token)
         processes.kill(slip.pid, slip.pid_started)

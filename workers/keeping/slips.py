@@ -117,6 +117,11 @@ def read_all(directory: Path) -> Iterator[tuple[Slip, Deadline | None]]:
             yield parsed
 
 
+def is_open(directory: Path, token: str) -> bool:
+    """Return whether there is a slip of this execution."""
+    return any(slip.token == token for slip, _ in read_all(directory))
+
+
 def remove(directory: Path, token: str) -> None:
     """Remove the slip of a dead execution and the request to stop that may lie beside it."""
     for path in _paths(directory):

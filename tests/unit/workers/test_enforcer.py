@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from redis.exceptions import ConnectionError as RedisIsAway
 
 from agentcompass.models.run_info import AttemptRef, ControlRecord
 from agentcompass.runtime.ports import Execution, LeaseKey
-from agentcompass.store import control
+from agentcompass.store import control, marks
 from workers.keeping import processes, slips
 from workers.keeping.enforcer import Enforcer, Shutdown
 from workers.keeping.keeper import SlipKeeper
@@ -196,6 +198,25 @@ def test_a_share_that_is_away_does_not_save_a_late_process(
 
     assert child.wait() == -9
     assert "cannot be written" in caplog.text
+
+
+def test_a_process_that_has_gone_on_to_another_execution_meanwhile_is_spared(
+    bench: Bench, child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A share that hangs lets the note take its time."""
+    with bench.keeper.watch(bench.execution(child.pid)) as watch, ExitStack() as next_one:
+        watch.until(50.0, "run_timeout")
+
+        def end_and_go_on(*_: object) -> None:
+            slips.remove(bench.directory, "token")
+            following = replace(bench.execution(child.pid), token="following")
+            next_one.enter_context(bench.keeper.watch(following))
+
+        monkeypatch.setattr(marks, "leave_kill_note", end_and_go_on)
+        bench.enforcer.tick(50.0)
+
+        assert child.poll() is None
+        assert [slip.token for slip, _ in slips.read_all(bench.directory)] == ["following"]
 
 
 def test_it_never_kills_its_own_process(bench: Bench) -> None:
