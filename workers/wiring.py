@@ -106,7 +106,7 @@ class RealParts:
         return Complete()
 
     def _site_in(self, root: ResultsRoot) -> Site:
-        if self._site is None:
+        if self._site is None or self._site.root != root:
             self._site = Site(
                 root=root,
                 worker=self._bench.worker,

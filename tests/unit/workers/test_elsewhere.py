@@ -56,6 +56,7 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> dict[str, Delivered]:
     found: dict[str, Delivered] = {}
 
     def deliver(message: AttemptMessage, site: Site, *_: object) -> Delivered:
+        assert site.root.digest == message.root
         unseen = HandBack("run_not_visible", f"after {site.invisible_s:g} s", stops_consuming=True)
         return found.get(message.run, unseen)
 
@@ -116,9 +117,10 @@ def test_a_worker_whose_folder_was_exchanged_stops_whatever_it_has_done(
     ends["mine"] = Done()
     parts.deliver(a_message(root.digest, "mine"))
     shutil.rmtree(root.path)
-    open_root(root.path)
+    fresh = open_root(root.path)
 
     back = parts.deliver(a_message(OTHER))
 
     assert isinstance(back, HandBack)
     assert back.stops_consuming
+    assert parts.deliver(a_message(fresh.digest, "mine")) == Done(), "unless it is what is meant"
