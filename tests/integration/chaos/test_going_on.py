@@ -48,14 +48,15 @@ def test_a_cancelled_attempt_is_no_error_keeps_its_evidence_and_alone_is_left(
 @pytest.mark.parametrize(
     ("pool", "act"),
     [
-        ("prefork", f"nested:{NAP}"),
-        ("threads", f"run:sleep {NAP} & setsid sleep {NAP} & sleep {NAP}"),
+        ("prefork", "nested:NAP"),
+        ("threads", "run:sleep NAP & setsid sleep NAP & sleep NAP"),
     ],
+    ids=POOLS,
 )
 def test_cancelling_leaves_no_process_of_what_was_executing(
     house: House, pool: str, act: str
 ) -> None:
-    run, coordinator = house.attended(2, script={"t0": act}, pool=pool)
+    run, coordinator = house.attended(2, script={"t0": act.replace("NAP", NAP)}, pool=pool)
     until(lambda: len(marked_with([NAP])) >= 3 and run.results() == 1, "its processes run")
 
     assert house.cluster.call("cancel", str(run.dir), *house.broker, "--reason", "dear").code == 0
