@@ -58,8 +58,13 @@ def at_every_call(
     fault: BaseException,
     prepare: Callable[[Path], Path],
     act: Callable[[Path], object],
+    *,
+    reads: bool = True,
 ) -> Iterator[tuple[Path, list[str]]]:
     """Do `act` in a fresh place once per system call, failing in it; yield each place afterwards.
+
+    A broken disk fails in reads as well, unless there are too many of them to do it all again for
+    each. A full one does not refuse them, and a machine that dies in one dies before the next write.
 
     Ends by itself when the fault is not reached any more: nobody keeps a list of crash points.
     """
@@ -70,7 +75,7 @@ def at_every_call(
         faulty = FaultyOs(at, fault)
         with monkeypatch.context() as patch:
             patch.setattr(atomic, "os", faulty)
-            if getattr(fault, "errno", None) == EIO:  # reading is no call that a full disk refuses
+            if reads and getattr(fault, "errno", None) == EIO:
                 patch.setattr(disk, "os", faulty)
             with suppress(MachineDied, OSError, AgentCompassError):
                 act(prepared)

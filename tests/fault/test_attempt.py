@@ -24,6 +24,8 @@ from tests.support.store_runs import (
     write_report,
 )
 
+pytestmark = pytest.mark.timeout(300)
+
 OURS, THEIRS = "o" * 16, "t" * 16
 
 

@@ -23,6 +23,8 @@ from tests.fault.faulty_os import at_every_call
 from tests.support.coordinated import request_fields
 from tests.support.store_runs import a_root, a_run, begin, execute, publish, write_report
 
+pytestmark = pytest.mark.timeout(300)
+
 
 def plan(_: Request | None = None) -> Planned:
     fields: JsonObject = {**request_fields(ids=["a", "b"]), "output": {"run_id": "mine"}}

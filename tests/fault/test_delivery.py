@@ -16,7 +16,7 @@ from agentcompass.store.check import check_run
 from tests.fault.faulty_os import at_every_call
 from tests.support.delivering import Lab, a_lab
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 TASK = TaskSpec(task_id="t0", ground_truth="t0", artifacts=(ArtifactRequest(path="out.txt"),))
 

@@ -20,6 +20,8 @@ from tests.fault.faulty_os import at_every_call
 from tests.support.coordinated import request_fields
 from tests.support.store_runs import a_root
 
+pytestmark = pytest.mark.timeout(300)
+
 REQUEST = request_of(request_fields(), where="here")
 SUITE = [NamedRequest(name, REQUEST, "here") for name in ("one", "two")]
 
