@@ -41,5 +41,6 @@ def measure(scale: Scale, folder: Path) -> list[Row]:
             [one.wall_s for one in ours],
             _FLOOR,
             [one.wall_s for one in floors],
+            3.0,
         ),
     ]
