@@ -24,6 +24,7 @@ from workers.broker.keys import RunKeys, keys_of, lease_key
 from workers.broker.parking import Parking
 from workers.broker.signing import SEAL_HEADER, Signer
 from workers.broker.wire import SINCE_HEADER, TAG_HEADER, Envelope
+from workers.limits.redis_limits import RedisLimits
 from workers.settings import CHORD_EXPIRES_S, TASK_ATTEMPT, TASK_FINALIZE
 from workers.urls import MESSAGE_KEY_VARIABLE
 
@@ -71,6 +72,7 @@ class Parts:
     refuse: Callable[[str], None]
     """Makes this worker stop taking messages; returns when it has."""
     now: Callable[[], float] = time.time
+    limits: RedisLimits | None = None
     signer: Signer | None = None
     """With a key: refuses what no coordinator with the same key has sent."""
 
@@ -106,6 +108,9 @@ def run_attempt(request: Any, args: Sequence[Any], kwargs: object, parts: Parts)
             if wakes:
                 patiently(lambda: parts.parking.wake([lease_key(key) for key in wakes]))
             return COUNTED
+        case Park(due_s=due_s, reason="run_is_full", at_most=at_most):
+            delivery.park(due_s)
+            patiently(lambda: _wait(message, request.id, at_most, parts.limits))
         case Park(due_s=due_s, reason=reason):
             delivery.park(due_s, while_held=reason == "held")
         case HandBack() as back:
@@ -117,6 +122,14 @@ def run_attempt(request: Any, args: Sequence[Any], kwargs: object, parts: Parts)
             due_s = _between(RETRY_S, parts.now() - since_s)
             delivery.park(due_s, since_s=since_s)
     raise Ignore
+
+
+def _wait(
+    message: AttemptMessage, message_id: str, at_most: int, limits: RedisLimits | None
+) -> None:
+    if limits is not None:
+        run = keys_of(message.root, message.run)
+        limits.wait(run, message_id, leg=message.leg, at_most=at_most)
 
 
 def run_finalize(request: Any, args: Sequence[Any], kwargs: object, parts: Parts) -> int:

@@ -17,6 +17,7 @@ from agentcompass.store.root import ResultsRoot, find_root, resolve_ref
 from workers import clock
 from workers.broker.holdings import holds_anything
 from workers.broker.parking import Parking
+from workers.limits.redis_limits import RedisLimits
 from workers.serving.celery_worker import Bench
 from workers.tasks import ELSEWHERE_S, Complete, Elsewhere, NotYet, Parts
 
@@ -39,6 +40,7 @@ class RealParts:
         self,
         bench: Bench,
         *,
+        limits: RedisLimits | None = None,
         invisible_s: float = INVISIBLE_S,
         sleep: Callable[[float], None] = clock.sleep,
     ) -> None:
@@ -50,6 +52,7 @@ class RealParts:
         self._site: Site | None = None
         self._is_proven = False
         self._told: set[str] = set()
+        self._limits = limits
 
     def deliver(self, message: AttemptMessage) -> Delivered:
         """Bring one attempt to its end, or say what is to become of its message."""
@@ -115,6 +118,7 @@ class RealParts:
                 trusted_roots=self._trusted,
                 invisible_s=self._invisible_s,
                 secrets=self._bench.secrets,
+                limits=self._limits,
             )
         return self._site
 
@@ -150,12 +154,14 @@ class RealParts:
 
 def real_parts(bench: Bench) -> Parts:
     """Wire the tasks of a worker process."""
-    parts = RealParts(bench)
+    limits = RedisLimits(bench.client)
+    parts = RealParts(bench, limits=limits)
     return Parts(
         deliver=parts.deliver,
         finalize=parts.finalize,
         is_held=lambda keys: holds_anything(bench.client, keys),
         parking=Parking(bench.client),
         refuse=bench.refusal.refuse,
+        limits=limits,
         signer=bench.signer,
     )

@@ -38,6 +38,7 @@ _NAP_S: Final = 1.0
 two of them, not inside one."""
 _BUSY: Final = frozenset({429, 503, 529})
 _CHARACTERS_PER_TOKEN: Final = 4
+_MOST_TOKENS: Final = 10**9
 _ANSWER_KEYS: Final = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 
 
@@ -214,6 +215,6 @@ def expected_tokens(endpoint: ModelEndpoint, request: ChatRequest) -> int:
     """
     params = endpoint.spec.params
     longest = next((params[key] for key in _ANSWER_KEYS if key in params), 0)
-    answer = longest if isinstance(longest, int) else 0
+    answer = max(0, min(longest, _MOST_TOKENS)) if isinstance(longest, int) else 0
     asked = len(json.dumps([request.messages, request.tools])) // _CHARACTERS_PER_TOKEN
     return asked + answer

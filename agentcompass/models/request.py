@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from agentcompass.models.base import Frozen, JsonObject, Seconds
+from agentcompass.models.limits import MOST_AT_ONCE, Budget, ErrorPolicy, Limits
 from agentcompass.models.queue_name import QUEUE_PATTERN
 from agentcompass.models.secret import MASK as MASK
 
@@ -95,6 +96,11 @@ class ExecutionSettings(Frozen):
     timeout_multiplier: float = Field(default=1.0, gt=0, le=100)
     max_failed_tasks: int | None = Field(default=None, ge=1)
     """Pause the run once this many tasks ended in `error` or `fatal`; null means never."""
+    error_policy: ErrorPolicy = ErrorPolicy()
+    budget: Budget = Budget()
+    task_concurrency: int | None = Field(default=None, ge=1, le=MOST_AT_ONCE)
+    """Attempts of the run that execute at once, on all workers together; null means any number."""
+    limits: Limits = Limits()
     analyzers: tuple[ComponentSpec, ...] = ()
     recipes: tuple[str, ...] | None = None
     """Those that adapt the plans, in this order; null means all that match, empty means none."""

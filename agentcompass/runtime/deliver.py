@@ -12,6 +12,7 @@ the message; what is raised is a bug of ours.
 
 from __future__ import annotations
 
+import logging
 from threading import Event
 from typing import Final
 from uuid import uuid4
@@ -32,16 +33,22 @@ from agentcompass.runtime.ports import (
     LeaseKey,
     Leases,
     LeasesUnreachable,
+    LimitsUnreachable,
     Park,
     Stale,
 )
 from agentcompass.runtime.site import Site
 from agentcompass.store import attempts, control, tasks
+from agentcompass.store.legs import Legs
 
 __all__ = ["Delivered", "Done", "HandBack", "Park", "Site", "Stale", "deliver"]
 
+logger: Final = logging.getLogger(__name__)
+
 EARLIER_S: Final = 60.0
 """A message that waits for a lower attempt is woken by it; this is for a wake-up that got lost."""
+FULL_S: Final = 60.0
+"""As above, of a message that waits for any other attempt of its run."""
 
 
 def deliver(message: AttemptMessage, site: Site, leases: Leases, keeper: Keeper) -> Delivered:
@@ -56,7 +63,7 @@ def deliver(message: AttemptMessage, site: Site, leases: Leases, keeper: Keeper)
         found = _job(message, site)
         if not isinstance(found, Job):
             return found
-        return _leased(found, leases, keeper)
+        return _counted(found, leases, keeper)
     except LeasesUnreachable as error:
         return HandBack("leases_unreachable", str(error))
     except (StoreError, RunNotFound) as error:
@@ -72,6 +79,7 @@ def _job(message: AttemptMessage, site: Site) -> Job | Delivered:
         return run
     legs = control.legs(run.run_dir)
     if not legs.is_open(message.leg):
+        _pass_on(message, run, legs, site)
         return Stale(f"leg {message.leg} is closed")
     if message.attempt > run.attempt_plan.k:
         return Stale(f"the run plans {run.attempt_plan.k} attempts of each task")
@@ -86,6 +94,14 @@ def _job(message: AttemptMessage, site: Site) -> Job | Delivered:
         site=site,
         started_at=site.now(),
     )
+
+
+def _pass_on(message: AttemptMessage, run: LoadedRun, legs: Legs, site: Site) -> None:
+    """Let another parked attempt begin: this one may have been woken, and will not."""
+    at_most = run.settings_under(legs).task_concurrency
+    if site.limits is not None and at_most is not None:
+        key = LeaseKey(message.root, message.run, message.offset, message.attempt)
+        site.limits.end(key, "", at_most)
 
 
 def _run(message: AttemptMessage, site: Site) -> LoadedRun | HandBack:
@@ -103,6 +119,17 @@ def _run(message: AttemptMessage, site: Site) -> LoadedRun | HandBack:
     return run
 
 
+def _counted(job: Job, leases: Leases, keeper: Keeper) -> Delivered:
+    """Deliver, and whatever came of it, let the next attempt begin if the run limits them."""
+    limits, at_most = job.site.limits, job.run.settings_under(job.legs).task_concurrency
+    if limits is None or at_most is None:
+        return _leased(job, leases, keeper)
+    try:
+        return _leased(job, leases, keeper)
+    finally:
+        limits.end(job.key, job.token, at_most)
+
+
 def _leased(job: Job, leases: Leases, keeper: Keeper) -> Delivered:
     task_id, number = job.spec.task_id, job.message.attempt
     if job.legs.is_closed(task_id, number):
@@ -116,9 +143,27 @@ def _leased(job: Job, leases: Leases, keeper: Keeper) -> Delivered:
             return Done("was_published", _wakes(job))
         return Park(max(held.remaining_s, 1.0), "held")
     try:
-        return Held(job, leases, keeper, _is_needed(job, lower), _wakes(job)).work()
+        full = _full(job)
+        return full or Held(job, leases, keeper, _is_needed(job, lower), _wakes(job)).work()
     finally:
         leases.release(job.key, job.token)
+
+
+def _full(job: Job) -> Delivered | None:
+    """Return what becomes of the message if enough attempts of its run execute; no mark is made."""
+    limits, at_most = job.site.limits, job.run.settings_under(job.legs).task_concurrency
+    if limits is None or at_most is None:
+        return None
+    try:
+        if limits.begin(job.key, job.token, at_most):
+            return None
+    except LimitsUnreachable as error:
+        logger.warning("attempts of %s cannot be counted now: %s", job.message.run, error)
+        return None
+    own = job.message
+    if attempts.is_published(job.run.run_dir, job.spec.task_id, own.attempt, job.valid_from_leg):
+        return Done("was_published", _wakes(job))
+    return Park(FULL_S, "run_is_full", at_most)
 
 
 def _lower_outcomes(job: Job) -> list[AttemptOutcome | None] | None:

@@ -158,6 +158,81 @@ class Keeper(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much a run wants to happen at one place; null means any amount."""
+
+    at_once: int | None = None
+    per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    is_adaptive: bool = False
+    """`at_once` is only the most; how many it is now is found out together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One place in a queue, and then the right to go on, of one execution.
+
+    It lives as long as the lease of its attempt: what a dead holder had comes back by itself.
+    """
+
+    place: str
+    """What is shared: an endpoint, a kind of environment. Never a secret."""
+    holder: LeaseKey
+    token: str
+    number: int
+    """Tells the slots of one execution apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """The slot is ours until we leave."""
+
+    limit: int | None = None
+    """How many could be there at once in this moment; null means any number."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """Others are there, or before us: ask again, which also keeps our place in the queue."""
+
+    again_s: float
+
+
+class LimitsUnreachable(Exception):
+    """No answer from wherever the limits are kept."""
+
+
+class Limits(Protocol):
+    """What all workers may do at once. All methods may be called from any thread.
+
+    Losing their memory loses slots and never a result: a limit may then be passed for a while.
+    """
+
+    def enter(self, slot: Slot, bounds: Bounds, tokens: int = 0) -> Admitted | NotYet:
+        """Ask for a slot, without waiting. Runs that wait at one place take turns.
+
+        Raises:
+            LimitsUnreachable: nobody can tell.
+        """
+
+    def leave(self, slot: Slot, bounds: Bounds, tokens: int | None = None) -> None:
+        """Give a slot up, or stop waiting for it; `tokens` is what it really took. Never raises."""
+
+    def slow_down(self, slot: Slot, bounds: Bounds, for_s: float) -> None:
+        """Let nobody in for so long; an adaptive limit is halved. Never raises."""
+
+    def begin(self, key: LeaseKey, token: str, at_most: int) -> bool:
+        """Count an attempt among those of its run that execute; False if there are enough.
+
+        Raises:
+            LimitsUnreachable: nobody can tell.
+        """
+
+    def end(self, key: LeaseKey, token: str, at_most: int) -> None:
+        """Count it no more, and let as many parked attempts begin as there is room for. Never raises."""
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """The attempt's end was *seen* on disk; the header may return its constant."""
 
@@ -172,8 +247,16 @@ class Park:
 
     due_s: float
     reason: Literal[
-        "held", "earlier_attempt", "lease_lost", "died_alone", "not_recorded", "elsewhere"
+        "held",
+        "earlier_attempt",
+        "lease_lost",
+        "died_alone",
+        "not_recorded",
+        "elsewhere",
+        "run_is_full",
     ] = "held"
+    at_most: int = 0
+    """Of a run that is full: so many of its attempts execute at once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from agentcompass.runtime.ports import Limits
 from agentcompass.store.root import ResultsRoot
 
 
@@ -40,3 +41,5 @@ class Site:
     """Gets the one-line reports of harnesses; must be cheap and must not raise."""
     invisible_s: float = 60.0
     """How long a share may hide a run that another machine has made."""
+    limits: Limits | None = None
+    """What all workers share; asked only where a run limits something. None: nobody counts."""

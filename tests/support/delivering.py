@@ -37,6 +37,7 @@ from agentcompass.runtime.ports import (
     LeaseHeld,
     LeaseKey,
     LeaseTaken,
+    Limits,
     Watch,
 )
 from agentcompass.runtime.site import Site
@@ -171,6 +172,8 @@ def a_lab(
     benchmark: str | None = None,
     environ: Mapping[str, str] | None = None,
     plan_update: Mapping[str, object] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    limits: Limits | None = None,
 ) -> Lab:
     """Return a sealed run with the given script, and a worker on it.
 
@@ -198,7 +201,10 @@ def a_lab(
     if plan_update:
         plan = ExecutionPlan.model_validate({**dict(plan), **plan_update})
     results = root.open_root(tmp_path / "results")
-    run_dir = _sealed(results, plan, specs, AttemptPlan(k=k, strategy=strategy))
+    execution = ExecutionSettings.model_validate(
+        {"attempts": AttemptPlan(k=k, strategy=strategy), **(settings or {})}
+    )
+    run_dir = _sealed(results, plan, specs, execution)
     slept: list[float] = []
     site = Site(
         root=results,
@@ -209,6 +215,7 @@ def a_lab(
         environ=dict(environ or {}),
         sleep=slept.append,
         random=random.Random(7),
+        limits=limits,
     )
     offsets = {entry.task_id: entry.offset for entry in tasks.entries(run_dir)}
     return Lab(run_dir, site, ledger, offsets, slept=slept)
@@ -222,7 +229,7 @@ def _sealed(
     results: root.ResultsRoot,
     plan: ExecutionPlan,
     specs: Sequence[TaskSpec],
-    attempt_plan: AttemptPlan,
+    execution: ExecutionSettings,
 ) -> Path:
     run_dir = reserve(results, ("space",), None, T0)
     request = Request(
@@ -230,7 +237,7 @@ def _sealed(
         harness=plan.harness,
         environment=plan.environment,
         model=plan.model,
-        execution=ExecutionSettings(attempts=attempt_plan, analyzers=plan.analyzers),
+        execution=execution.model_copy(update={"analyzers": plan.analyzers}),
     )
     info = RunInfo(run_id=run_dir.name, started_at=T0, request=request)
     run_info.write_reserved(run_dir, info)
@@ -238,7 +245,7 @@ def _sealed(
     planned = info.model_copy(
         update={
             "task_count": frozen.count,
-            "attempt_count": frozen.count * attempt_plan.k,
+            "attempt_count": frozen.count * execution.attempts.k,
             "metric_contract": stubs.StubBenchmark.contract,
             "tasks_sha256": frozen.sha256,
             "resolved_execution_plans": ResolvedPlans(plans={DIGEST: plan}, default=DIGEST),

@@ -93,3 +93,13 @@ def lease_key(key: LeaseKey) -> str:
 def waiters_key(lease: str) -> str:
     """Return the key of the set of parked deliveries that a release of `lease` makes due."""
     return f"{lease}:waiters"
+
+
+def place_key(place: str) -> str:
+    """Return what the keys of a shared place begin with."""
+    return f"{PREFIX}at:{place}"
+
+
+def running_keys(run: RunKeys) -> tuple[str, str]:
+    """Return the keys of the attempts that execute, and of the parked ones that wait for them."""
+    return f"{run.prefix}running", f"{run.prefix}waiting"

@@ -25,13 +25,20 @@ class _Alarm:
     def __init__(self) -> None:
         self.is_armed = False
         self.has_rung = False
+        self.limit: Limit | None = None
 
-    def arm(self, seconds: float, repeat_s: float) -> None:
+    def arm(self, limit: Limit) -> None:
         self.has_rung = False
+        self.limit = limit
         if signal.getsignal(signal.SIGALRM) is not _ring:
             signal.signal(signal.SIGALRM, _ring)
         self.is_armed = True
-        signal.setitimer(signal.ITIMER_REAL, max(seconds, _AT_ONCE), repeat_s)
+        self.wind()
+
+    def wind(self) -> None:
+        if self.limit is not None:
+            wait_s = max(self.limit.patience_s(), _AT_ONCE)
+            signal.setitimer(signal.ITIMER_REAL, wait_s, self.limit.repeat_s)
 
     def disarm(self) -> None:
         self.is_armed = False
@@ -42,9 +49,13 @@ _ALARM: Final = _Alarm()
 
 
 def _ring(_signal: int, _frame: FrameType | None) -> None:
-    if _ALARM.is_armed:
-        _ALARM.has_rung = True
-        raise Interrupt
+    if not _ALARM.is_armed:
+        return
+    if _ALARM.limit is not None and not _ALARM.limit.is_over():  # its clock has stood still
+        _ALARM.wind()
+        return
+    _ALARM.has_rung = True
+    raise Interrupt
 
 
 def call_with_alarm(limit: Limit, fn: Callable[[], T]) -> T:
@@ -55,7 +66,7 @@ def call_with_alarm(limit: Limit, fn: Callable[[], T]) -> T:
 
     try:
         try:
-            _ALARM.arm(limit.remaining_s(), limit.repeat_s)
+            _ALARM.arm(limit)
             limit.stop.listen(now)
             value = fn()
         finally:

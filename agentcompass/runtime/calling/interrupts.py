@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from agentcompass.runtime.ports import StopReason, StopSignal
+from agentcompass.runtime.ports import LOOK_S, StopReason, StopSignal
 
 
 class Interrupt(BaseException):
@@ -31,9 +34,9 @@ GRACE_S: Final = 5.0
 """A thread that is stuck in C code for this long after its deadline is left alone."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Limit:
-    """How long a call may take, and who may end it before."""
+    """How long a call may take, and who may end it before. Waiting for a turn stops its clock."""
 
     until: float
     """On `time.monotonic()`."""
@@ -42,6 +45,9 @@ class Limit:
     stop: StopSignal
     repeat_s: float = field(default=REPEAT_S, kw_only=True)
     grace_s: float = field(default=GRACE_S, kw_only=True)
+    _waiting: int = field(default=0, init=False)
+    _since: float = field(default=0.0, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     @classmethod
     def starting_now(cls, seconds: float, stop: StopSignal) -> Limit:
@@ -50,7 +56,31 @@ class Limit:
 
     def remaining_s(self) -> float:
         """Return the seconds that are left; negative after the end."""
-        return self.until - time.monotonic()
+        return self.until - (self._since if self._waiting else time.monotonic())
+
+    @property
+    def is_standing_still(self) -> bool:
+        """True while somebody waits for a turn."""
+        return self._waiting > 0
+
+    def patience_s(self) -> float:
+        """Return how long to sleep before looking at it again, at least 0."""
+        return max(self.remaining_s(), LOOK_S if self._waiting else 0.0)
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Take no time while the context is open; several threads of one call may be in it."""
+        with self._lock:
+            if not self._waiting:
+                self._since = time.monotonic()
+            self._waiting += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waiting -= 1
+                if not self._waiting:
+                    self.until += time.monotonic() - self._since
 
     def is_over(self) -> bool:
         """Return True if the time has passed or a stop was requested."""

@@ -121,12 +121,12 @@ def wait_for(limit: Limit, is_over: Callable[[], bool], woken: threading.Event) 
     if threading.current_thread() is threading.main_thread():
         # A stop comes from a signal handler here, which must not touch the lock of our event.
         while not is_over() and not limit.is_over():
-            woken.wait(min(max(limit.remaining_s(), 0), LOOK_S))
+            woken.wait(min(limit.patience_s(), LOOK_S))
         return
     limit.stop.listen(woken.set)
     try:
         while not is_over() and not limit.is_over():
-            woken.wait(max(limit.remaining_s(), 0))
+            woken.wait(limit.patience_s())
             woken.clear()
     finally:
         limit.stop.unlisten(woken.set)

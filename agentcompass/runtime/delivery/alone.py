@@ -20,6 +20,7 @@ from agentcompass.errors import AttemptFailure, UsageError
 from agentcompass.models.message import AttemptMessage
 from agentcompass.models.result import AttemptResult
 from agentcompass.runtime.calling.interrupts import Stopped
+from agentcompass.runtime.delivery.alone_limits import AskingParent
 from agentcompass.runtime.delivery.job import Job
 from agentcompass.runtime.delivery.run_cache import loaded
 from agentcompass.runtime.execute import execute
@@ -39,6 +40,7 @@ class _Parent:
     def __init__(self, out: IO[str]) -> None:
         self._out = out
         self._lock = threading.Lock()
+        self.limits = AskingParent(self.say)
 
     def say(self, **what: object) -> None:
         """Send one line."""
@@ -68,7 +70,8 @@ def main() -> None:
     if not line:
         return
     stop = StopSignal()
-    threading.Thread(target=_listen, args=(stop,), daemon=True, name="agentcompass-stop").start()
+    listening = threading.Thread(target=_listen, args=(stop, parent.limits), daemon=True)
+    listening.start()
     try:
         record = _execute(json.loads(line), parent, stop)
         parent.say(end="recorded", record=record.model_dump_json())
@@ -106,6 +109,7 @@ def _job(order: dict[str, Any], parent: _Parent) -> Job:
         trusted_roots=None if trusted is None else tuple(Path(each) for each in trusted),
         progress=parent.progress,
         secrets=order["secrets"],
+        limits=parent.limits if order["has_limits"] else None,
     )
     note(order["secrets"])
     message = AttemptMessage.model_validate(order["message"])
@@ -128,10 +132,14 @@ def _now() -> datetime:
     return datetime.now(UTC)  # noqa: TID251 - this module is the wiring of its process
 
 
-def _listen(stop: StopSignal) -> None:
+def _listen(stop: StopSignal, limits: AskingParent) -> None:
     """Obey the parent; when it is gone, so are we, with our whole session."""
     for line in sys.stdin:
-        stop.request(json.loads(line)["stop"])
+        said = json.loads(line)
+        if "stop" in said:
+            stop.request(said["stop"])
+        else:
+            limits.hear(said)
     os.killpg(0, signal.SIGKILL)
 
 

@@ -1,9 +1,9 @@
 """The parent's side of an execution in a process of its own; `alone` is the child's.
 
 The parent holds the lease, makes the start mark and publishes; the child executes. They talk in
-lines of JSON over the child's standard streams: the order goes in first, and requests to stop;
-deadlines and progress come out, and at last how it ended, with the record. A child whose parent is
-gone ends itself.
+lines of JSON over the child's standard streams: the order goes in first, then requests to stop and
+answers about limits; deadlines, progress and questions about limits come out, and at last how it
+ended, with the record. A child whose parent is gone ends itself.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from agentcompass.errors import UsageError
 from agentcompass.models.result import AttemptResult
 from agentcompass.runtime.calling.interrupts import Stopped
+from agentcompass.runtime.delivery.alone_limits import answer
 from agentcompass.runtime.delivery.job import Job
 from agentcompass.runtime.ports import StopSignal, Watch
 
@@ -70,7 +71,7 @@ class AloneProcess:
         """
 
         def ask() -> None:
-            self._say({"stop": stop.reason})
+            self._tell({"stop": stop.reason})
 
         self._say(self._order())
         stop.listen(ask)
@@ -90,6 +91,7 @@ class AloneProcess:
             "worker": site.worker,
             "work_dir": str(site.work_dir),
             "secrets": dict(site.secrets),
+            "has_limits": site.limits is not None,
             "trusted_roots": None if trusted is None else [str(path) for path in trusted],
         }
 
@@ -107,10 +109,24 @@ class AloneProcess:
                 watch.until(said["until"], said["reason"])
             elif "progress" in said:
                 self._job.site.progress(said["progress"])
+            elif "ask" in said:
+                self._answer(said)
             else:
                 return {str(key): str(value) for key, value in said.items()}
         self._kill()
         raise DiedAlone(f"its process ended with exit code {self._process.returncode}")
+
+    def _answer(self, said: dict[str, Any]) -> None:
+        limits = self._job.site.limits
+        told = answer(limits, self._job.key, self._job.token, said) if limits else None
+        if told is not None:
+            self._tell(told)
+
+    def _tell(self, what: object) -> None:
+        """Send a short line, whole; a signal handler may do so in the middle of another one."""
+        if self._process.stdin is not None:
+            with suppress(BrokenPipeError):
+                os.write(self._process.stdin.fileno(), f"{json.dumps(what)}\n".encode())
 
     def _ended(self, end: dict[str, str]) -> AttemptResult:
         match end["end"]:

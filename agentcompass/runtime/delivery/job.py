@@ -12,6 +12,7 @@ from agentcompass.models.plan import ExecutionPlan
 from agentcompass.models.task import TaskSpec
 from agentcompass.runtime.delivery.run_cache import LoadedRun
 from agentcompass.runtime.execution.attempt import Attempt, Identity
+from agentcompass.runtime.limits import Turns
 from agentcompass.runtime.phases.usable import why_unusable
 from agentcompass.runtime.ports import LeaseKey, StopSignal, Watch
 from agentcompass.runtime.site import Site
@@ -139,6 +140,8 @@ class Job:
             stop=stop,
             secrets=secrets,
             started_at=self.started_at,
+            turns=self._turns(stop),
+            limits=self.run.settings_under(self.legs).limits,
             earlier_retries=_earlier_retries(view),
         )
 
@@ -151,6 +154,10 @@ class Job:
         live = {name: environ[name] for name in sorted(wanted) if name in environ}
         note(live)
         return Masker(live, self.site.secrets)
+
+    def _turns(self, stop: StopSignal) -> Turns | None:
+        limits = self.site.limits
+        return Turns(limits, self.key, self.token, stop) if limits is not None else None
 
     def _mark(self, *, alone: bool) -> StartMark:
         own = self.message

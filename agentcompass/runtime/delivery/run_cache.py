@@ -15,7 +15,7 @@ from agentcompass.benchmarks.base import HarnessFreeBenchmark
 from agentcompass.errors import RunNotFound, RunNotSealed
 from agentcompass.models.metric import MetricContract
 from agentcompass.models.plan import ExecutionPlan
-from agentcompass.models.request import AttemptPlan, ComponentSpec
+from agentcompass.models.request import AttemptPlan, ComponentSpec, ExecutionSettings
 from agentcompass.models.run_info import RunInfo
 from agentcompass.models.task import TaskSpec
 from agentcompass.runtime import components, policy
@@ -49,6 +49,10 @@ class LoadedRun:
         if resolved is None:
             raise RunNotSealed(self.run_dir)
         return policy.under(resolved.plan_of(task.task_id, attempt), legs.execution, task.timeouts)
+
+    def settings_under(self, legs: Legs) -> ExecutionSettings:
+        """Return the policy in force: as sealed, or as a later leg changed it."""
+        return legs.execution or self.info.request.execution
 
     def parts_of(self, task_id: str, attempt: int, plan: ExecutionPlan, site: Site) -> Parts:
         """Return the plug-ins of a plan, with their secrets in place.

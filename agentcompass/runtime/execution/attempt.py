@@ -8,7 +8,8 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, partial
@@ -22,11 +23,13 @@ from agentcompass.benchmarks.base import Benchmark
 from agentcompass.environments.base import remove_tree
 from agentcompass.harnesses.base import Harness
 from agentcompass.models.context import AttemptContext
+from agentcompass.models.limits import Limits
 from agentcompass.models.metric import MetricContract
 from agentcompass.models.plan import ExecutionPlan
 from agentcompass.models.task import TaskSpec
 from agentcompass.runtime.calling.interrupts import GRACE_S, Limit, Stopped
 from agentcompass.runtime.execution.failures import safe_traceback
+from agentcompass.runtime.limits import Turns
 from agentcompass.runtime.ports import KillReason, StopSignal, Watch
 from agentcompass.runtime.site import Site
 from agentcompass.runtime.values.masking import Masker
@@ -76,6 +79,10 @@ class Attempt:
     stop: StopSignal
     secrets: Masker
     started_at: datetime
+    turns: Turns | None = None
+    """None where nobody counts."""
+    limits: Limits = Limits()  # noqa: RUF009 - frozen
+    """What the run wants to be bounded, by the policy in force."""
     earlier_retries: int = 0
     """Of this attempt's earlier executions."""
     folders: list[Path] = field(default_factory=list)
@@ -86,6 +93,17 @@ class Attempt:
         limit = Limit.starting_now(seconds, self.stop)
         self.watch.until(limit.until + HARD_GRACE_S, reason)
         return limit
+
+    @contextmanager
+    def standing_still(self, limit: Limit, reason: KillReason) -> Iterator[None]:
+        """Let no time pass for a phase, nor for the keeper, while the execution waits for its turn."""
+        self.watch.until(math.inf, reason)
+        try:
+            with limit.standing_still():
+                yield
+        finally:
+            if not limit.is_standing_still:
+                self.watch.until(limit.until + HARD_GRACE_S, reason)
 
     def pause(self, seconds: float) -> None:
         """Wait before a retry; raises `Stopped` if the execution is ended meanwhile."""

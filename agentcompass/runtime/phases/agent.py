@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pydantic import BaseModel
 
@@ -20,6 +21,7 @@ from agentcompass.runtime.execution.attempt import Attempt, Parts
 from agentcompass.runtime.execution.failures import TABLE, Failure, Where, failure_of
 from agentcompass.runtime.execution.handles import lent
 from agentcompass.runtime.issues import issue
+from agentcompass.runtime.limits import ModelGate, bounds_of, endpoint_place
 from agentcompass.runtime.phases.collect import collected_artifacts
 from agentcompass.runtime.phases.environment import calmed, closed, opened
 from agentcompass.runtime.phases.plugin import tried, wrong_type
@@ -135,14 +137,36 @@ def _run(
     run_task = agent_of(attempt.parts)
     limit = attempt.phase(attempt.plan.deadlines.run_timeout_s, "run_timeout")
     context = attempt.context(f"harness-{retry}", limit)
-    with lent(environment, run_task, limit) as handle:
-        found = tried("run", limit, run_task, prepared, handle, model, context)
+    with lent(environment, run_task, limit) as handle, _gated(attempt, model, limit) as gated:
+        found = tried("run", limit, run_task, prepared, handle, gated, context)
     result, failures = accepted("run", "run_task", found, _empty(attempt))
+    if isinstance(gated.gate, ModelGate):
+        telemetry = {**result.telemetry, **gated.gate.telemetry()}
+        result = result.model_copy(update={"telemetry": telemetry})
     if result.status != "completed" and not failures:
         failures = _status_without_issue(result)
     if result.ground_truth is None:
         result = result.model_copy(update={"ground_truth": prepared.ground_truth})
     return AgentEnd(result, prepared, failures, environment=environment)
+
+
+@contextmanager
+def _gated(attempt: Attempt, model: ModelEndpoint, limit: Limit) -> Iterator[ModelEndpoint]:
+    """Yield the model with a gate if the run limits its calls."""
+    limits, turns = attempt.limits.model, attempt.turns
+    if limits is None or turns is None:
+        yield model
+        return
+    gate = ModelGate(
+        turns,
+        endpoint_place(model.spec),
+        bounds_of(limits),
+        partial(attempt.standing_still, limit, "run_timeout"),
+    )
+    try:
+        yield replace(model, gate=gate)
+    finally:
+        gate.close()
 
 
 def accepted(

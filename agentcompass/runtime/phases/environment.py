@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel
 
@@ -12,13 +15,18 @@ from agentcompass.runtime import components
 from agentcompass.runtime.calling.interrupts import Limit
 from agentcompass.runtime.execution.attempt import Attempt
 from agentcompass.runtime.execution.failures import Failure, Where, failure_of
+from agentcompass.runtime.limits import environment_place
 from agentcompass.runtime.phases.plugin import tried
-from agentcompass.runtime.ports import StopSignal
+from agentcompass.runtime.ports import Bounds, KillReason, StopSignal
 from agentcompass.runtime.values import secrets
 from agentcompass.runtime.values.references import on_worker
 
 CLOSE_S: Final = 120.0
 """Removing a container or a large folder may take its time, but not for ever."""
+_GIVE_BACK: Final[WeakKeyDictionary[Environment[BaseModel], Callable[[], None]]] = (
+    WeakKeyDictionary()
+)
+"""What gives the slot of an open environment back, where environments are limited."""
 
 
 def opened(
@@ -46,6 +54,7 @@ def opened(
             "attempt": str(attempt.identity.attempt),
         },
     )
+    _wait_for_a_slot(attempt, environment, spec.id, limit, where)
     started = tried(where, limit, environment.start, plan)
     if isinstance(started, Failure):
         closed(environment)  # a half-started one may hold a container
@@ -53,10 +62,28 @@ def opened(
     return environment
 
 
+def _wait_for_a_slot(
+    attempt: Attempt, environment: Environment[BaseModel], kind: str, limit: Limit, where: Where
+) -> None:
+    """Wait until there are few enough of this kind, if the run limits them."""
+    at_once, turns = attempt.limits.concurrent_environments, attempt.turns
+    if at_once is None or turns is None:
+        return
+    reason: KillReason = "setup_timeout" if where == "open" else "evaluation_timeout"
+    bounds = Bounds(at_once)
+    entry = turns.enter(
+        environment_place(kind), bounds, partial(attempt.standing_still, limit, reason)
+    )
+    _GIVE_BACK[environment] = partial(turns.limits.leave, entry.slot, bounds)
+
+
 def closed(environment: Environment[BaseModel]) -> Failure | None:
     """End and remove the environment, also while the execution is being stopped."""
     limit = Limit.starting_now(CLOSE_S, StopSignal())
     result = tried("close", limit, environment.close)
+    give_back = _GIVE_BACK.pop(environment, None)
+    if give_back is not None:
+        give_back()
     return result if isinstance(result, Failure) else None
 
 

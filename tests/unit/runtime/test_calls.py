@@ -245,3 +245,66 @@ def test_a_process_that_a_plug_in_forks_does_not_come_back(fn: Any, pool: Pool) 
     pid = pool(lambda: call(a_limit(), fn))
 
     assert os.waitpid(pid, 0) == (pid, 0)
+
+
+def test_time_that_stands_still_is_not_the_calls_own(pool: Pool) -> None:
+    limit = a_limit(1.5)
+
+    def wait_for_a_turn() -> float:
+        with limit.standing_still():
+            time.sleep(1.8)
+        return limit.remaining_s()
+
+    left_s = pool(lambda: call(limit, wait_for_a_turn))
+
+    assert 0 < left_s <= 1.5
+
+
+def test_a_coroutine_whose_time_stands_still_is_not_ended(pool: Pool) -> None:
+    limit = a_limit(1.5)
+
+    async def wait_for_a_turn() -> str:
+        with limit.standing_still():
+            await asyncio.sleep(1.8)
+        return "here"
+
+    assert pool(lambda: call(limit, wait_for_a_turn)) == "here"
+
+
+def test_after_its_turn_a_call_is_ended_at_the_deadline_that_has_moved(pool: Pool) -> None:
+    limit = a_limit(0.2)
+
+    def wait_and_hang() -> None:
+        with limit.standing_still():
+            time.sleep(0.4)
+        time.sleep(LONG_S)
+
+    with pytest.raises(DeadlineReached):
+        pool(lambda: call(limit, wait_and_hang))
+
+
+def test_a_stop_ends_what_stands_still(pool: Pool) -> None:
+    stop = StopSignal()
+    limit = a_limit(LONG_S, stop)
+
+    def wait_for_ever() -> None:
+        with limit.standing_still():
+            stopping = threading.Timer(0.1, stop.request, ["cancelled"])
+            stopping.start()
+            while True:
+                time.sleep(0.05)
+
+    with pytest.raises(Stopped):
+        pool(lambda: call(limit, wait_for_ever))
+
+
+def test_time_stands_still_until_the_last_of_several_threads_goes_on() -> None:
+    limit = a_limit(1.0)
+
+    with limit.standing_still():
+        with limit.standing_still():
+            time.sleep(1.2)
+        assert limit.is_standing_still
+        assert not limit.is_over()
+
+    assert 0 < limit.remaining_s() <= 1.0

@@ -1,0 +1,1 @@
+"""What all workers may do at once, counted in Redis."""
