@@ -39,6 +39,16 @@ _PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "timeout_multiplier": ("execution", "timeout_multiplier"),
     "max_retries": ("execution", "max_retries"),
     "max_failed_tasks": ("execution", "max_failed_tasks"),
+    "max_errors": ("execution", "error_policy", "max_errors"),
+    "max_error_share": ("execution", "error_policy", "max_error_share"),
+    "budget_usd": ("execution", "budget", "cost_usd"),
+    "budget_tokens": ("execution", "budget", "tokens"),
+    "budget_s": ("execution", "budget", "wall_time_s"),
+    "task_concurrency": ("execution", "task_concurrency"),
+    "concurrent_calls": ("execution", "limits", "model", "concurrent_calls"),
+    "requests_per_minute": ("execution", "limits", "model", "requests_per_minute"),
+    "tokens_per_minute": ("execution", "limits", "model", "tokens_per_minute"),
+    "concurrent_environments": ("execution", "limits", "concurrent_environments"),
     "workers": ("runtime", "workers"),
     "pool": ("runtime", "pool"),
     "queue": ("runtime", "queue"),
@@ -140,6 +150,26 @@ def policy_options(command: CommandT) -> CommandT:
         click.option("--max-retries", type=int, help="Retries inside one attempt."),
         click.option(
             "--max-failed-tasks", type=int, help="Pause the run when so many tasks ended in errors."
+        ),
+        click.option("--max-errors", type=int, help="Likewise, for so many attempts."),
+        click.option(
+            "--max-error-share", type=float, help="Likewise, for this share of 20 or more, 0 to 1."
+        ),
+        click.option("--budget-usd", type=float, metavar="X", help="Pause when so much is spent."),
+        click.option("--budget-tokens", type=int, metavar="N", help="Likewise, for tokens."),
+        click.option("--budget-s", type=float, metavar="S", help="Likewise, for wall time."),
+        click.option(
+            "--task-concurrency", type=int, metavar="N", help="Attempts at once, on all workers."
+        ),
+        click.option(
+            "--concurrent-calls", type=int, metavar="N", help="Calls of the model at once, in all."
+        ),
+        click.option(
+            "--requests-per-minute", type=int, metavar="N", help="Calls a minute, in all."
+        ),
+        click.option("--tokens-per-minute", type=int, metavar="N", help="Likewise, for tokens."),
+        click.option(
+            "--concurrent-environments", type=int, metavar="N", help="Of this kind, in all."
         ),
     )
 

@@ -18,9 +18,11 @@ from agentcompass.coordinator.planning.start import SealedRun, address_of, plan_
 from agentcompass.coordinator.refusal import Refusal
 from agentcompass.coordinator.resuming.rerun import Rerun, chosen, snapshots_of
 from agentcompass.coordinator.snapshot import Snapshot, look_at
+from agentcompass.coordinator.spending.account import Account
+from agentcompass.coordinator.spending.bounds import is_bounded, why_stop
 from agentcompass.errors import FormatUnknown, RecordCorrupt
 from agentcompass.models.base import JsonObject
-from agentcompass.models.request import Request
+from agentcompass.models.request import ExecutionSettings, Request
 from agentcompass.models.run_info import (
     AttemptRef,
     ControlAction,
@@ -89,7 +91,7 @@ def examine(
 
     Raises:
         RunNotFound: it never started.
-        Refusal: another writer's run, or a change of what is frozen.
+        Refusal: another writer's run, a change of what is frozen, or a bound that is reached already.
         RecordCorrupt: records of attempts that must be read cannot be; all of them are listed.
     """
     info = _sealed(run_dir, plan, now)
@@ -98,13 +100,34 @@ def examine(
         update={"execution": seen.execution, "runtime": seen.runtime}
     )
     policy = policy_change(in_force, wish.changes)
+    settings = policy.execution if policy and policy.execution else seen.execution
     heads = Heads(run_dir, seen, with_checkpoints=True)
     contract = info.metric_contract
     why_agent = snapshots_of(run_dir, seen)
     reruns = chosen(heads, wish.rerun, contract, seen.legs.closed, why_agent) if contract else []
     if heads.malformed and not wish.quarantine:
         raise RecordCorrupt([(each.path, each.reason) for each in heads.malformed])
-    return Resumable(run_dir, seen, reruns, heads.malformed, policy)
+    ready = Resumable(run_dir, seen, reruns, heads.malformed, policy)
+    _refuse_what_stops_at_once(ready, settings, now())
+    return ready
+
+
+def _refuse_what_stops_at_once(
+    ready: Resumable, settings: ExecutionSettings, now: datetime
+) -> None:
+    """Refuse to go on only to be paused again, after workers have begun a few attempts more."""
+    if not ready.has_work or not is_bounded(settings):
+        return
+    again = {(ref.task_id, ref.attempt) for rerun in ready.reruns for ref in rerun.refs}
+    account = Account(ready.run_dir, ready.seen.info)
+    reason = why_stop(account.spent(ready.seen.found, now, without_errors_of=again), settings)
+    if reason:
+        raise Refusal(
+            "bound_reached",
+            reason,
+            where=str(ready.run_dir),
+            hint="raise it, for example with --budget-usd or --max-errors; or --rerun errored",
+        )
 
 
 def go_on(ready: Resumable, *, reason: str, by: str, at: datetime, broker: str = "") -> Resumed:

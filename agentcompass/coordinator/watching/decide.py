@@ -50,6 +50,8 @@ class Look:
     """Tasks that ended in `error` or `fatal`."""
     max_failed_tasks: int | None = None
     """The error policy in force; null means none."""
+    why_stop: str = ""
+    """Which budget or error policy is reached; "" if none is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ class Finalize:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """The error policy is reached: hand out nothing more."""
+    """A budget or the error policy is reached: hand out nothing more."""
 
     reason: str
 
@@ -110,6 +112,8 @@ class Watchdog:
                     f"{look.failed_tasks} tasks failed, max_failed_tasks is {look.max_failed_tasks}"
                 )
             ]
+        if look.why_stop:
+            return [Pause(look.why_stop)]
         lost = self._lost(look)
         return [Resend(lost)] if lost else []
 

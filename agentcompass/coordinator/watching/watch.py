@@ -17,6 +17,8 @@ from agentcompass.coordinator.planning.start import SealedRun
 from agentcompass.coordinator.ports import Holdings, PendingAttempt, Queue
 from agentcompass.coordinator.serving import only_strangers
 from agentcompass.coordinator.snapshot import Snapshot, breadth_first, look_at
+from agentcompass.coordinator.spending.account import Account
+from agentcompass.coordinator.spending.bounds import is_bounded, why_stop
 from agentcompass.coordinator.watching import decide
 from agentcompass.coordinator.watching.clock import Clock
 from agentcompass.coordinator.watching.progress import Observer, Pace, Progress
@@ -93,6 +95,7 @@ class _Watched:
         self._dog = decide.Watchdog(tools.policy)
         self._pace: Pace | None = None
         self._said: set[str] = set()
+        self._account = Account(run.address.run_dir, run.info)
         self._seen: tuple[object, ...] = ()
         self._next_scan_s = tools.clock.monotonic()
         self._next_broker_s = self._next_scan_s + tools.policy.lease_s
@@ -161,7 +164,14 @@ class _Watched:
             holdings=holdings,
             failed_tasks=seen.failed_tasks,
             max_failed_tasks=seen.execution.max_failed_tasks,
+            why_stop=self._why_stop(seen),
         )
+
+    def _why_stop(self, seen: Snapshot) -> str:
+        """Read what was published since the last look, if anything is bounded by it."""
+        if not seen.left or not is_bounded(seen.execution):
+            return ""
+        return why_stop(self._account.spent(seen.found, self._tools.clock.now()), seen.execution)
 
     def _obey(self, command: decide.Command, seen: Snapshot) -> None:
         queue, run = self._tools.queue, self.run.address
