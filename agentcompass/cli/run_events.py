@@ -52,7 +52,8 @@ def conclude(run_dir: Path, *, as_json: bool, name: str = "") -> int:
     reported = read(run_dir)
     show(reported, as_json=as_json, name=name)
     if reported.exit_code == INCOMPLETE:
-        click.echo(f"not complete; go on with: agentcompass resume {run_dir}", err=True)
+        why = f" ({reported.reason})" if reported.reason else ""
+        click.echo(f"not complete{why}; go on with: agentcompass resume {run_dir}", err=True)
     return reported.exit_code
 
 
@@ -71,6 +72,7 @@ def show(reported: Reported, *, as_json: bool, name: str = "") -> None:
             "path": str(reported.run_dir),
             "state": reported.state,
             "exit_code": reported.exit_code,
+            **({"reason": reported.reason} if reported.reason else {}),
             "report": plain(reported.report),
             **({"analysis": plain(reported.analysis)} if reported.analysis is not None else {}),
         }

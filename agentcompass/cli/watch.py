@@ -10,10 +10,12 @@ import click
 from agentcompass.cli.console import Console
 from agentcompass.cli.request_options import other_broker_option
 from agentcompass.cli.wiring import Stops, by, need_broker, open_queue, watch_policy
-from agentcompass.coordinator.report import complete
+from agentcompass.coordinator.planning.start import SealedRun
+from agentcompass.coordinator.report import complete, report
 from agentcompass.coordinator.runs import LiveRuns, opened
 from agentcompass.coordinator.watching.watch import Tools, watch
-from agentcompass.errors import UsageError
+from agentcompass.errors import AgentCompassError, UsageError
+from agentcompass.store import control
 
 
 @click.command("watch")
@@ -43,8 +45,19 @@ def command(run_dirs: tuple[Path, ...], results_dir: Path | None, broker: str | 
             finalize=complete,
             is_asked_to_leave=stops.is_asked,
             by=by(),
+            ended=_report_if_stopped,
         )
         more = LiveRuns(results_dir) if results_dir is not None else None
         ends = watch(map(opened, run_dirs), tools, more)
     is_service = more is not None
     return 0 if is_service or all(end == "finished" for end in ends.values()) else 3
+
+
+def _report_if_stopped(run: SealedRun) -> None:
+    """Say what there is of a run that was paused or cancelled, as an attached coordinator does."""
+    run_dir = run.address.run_dir
+    try:
+        if control.legs(run_dir).state != "open":
+            report(run_dir)
+    except AgentCompassError as error:
+        click.echo(f"{run_dir.name}: no partial report: {error}", err=True)

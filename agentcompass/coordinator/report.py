@@ -26,8 +26,8 @@ from agentcompass.models.run_info import RunInfo
 from agentcompass.runtime.analysis import AnalysisTally, Analyzers
 from agentcompass.runtime.finalize import Incomplete, Wanted, finalize, state_of
 from agentcompass.runtime.reduce import Reduction, reduce, take_in
+from agentcompass.store import control, run_info, scan, sealed
 from agentcompass.store import report as files
-from agentcompass.store import run_info, scan, sealed
 from agentcompass.store.foreign import ForeignRun, foreign_heads, is_foreign, open_foreign
 from agentcompass.store.report import Override
 
@@ -53,6 +53,8 @@ class Reported:
     is_over: bool
     analysis: AnalysisSummary | None = None
     """What analyzers say, if somebody asked for some just now; part of the text."""
+    reason: str = ""
+    """Why a run that is not over does not go on, in the words of whoever decided."""
 
     @property
     def exit_code(self) -> int:
@@ -145,7 +147,8 @@ def _reported(
 ) -> Reported:
     is_over = info.status in {"completed", "failed"}
     text = render_terminal(made, context)
-    return Reported(run_dir, info.run_id, info.status, made, text, is_over)
+    reason = "" if is_over else control.legs(run_dir).reason
+    return Reported(run_dir, info.run_id, info.status, made, text, is_over, reason=reason)
 
 
 def _with_analysis(made: Reported, analysis: AnalysisSummary | None) -> Reported:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,11 @@ class Counting:
 
     delay_s: float = 0.2
     refuse_call: int = 0
-    """The number of the call that is told to come back later."""
+    """The number of the call that is told to come back later; -1: each one is refused for good."""
     retry_after: str = "2"
+    held: str = ""
+    """Questions that begin with this are answered only after `let_go`."""
+    let_go: threading.Event = field(default_factory=threading.Event)
     arrivals: list[tuple[float, str]] = field(default_factory=list)
     refused_at_s: float | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -32,9 +36,13 @@ class Counting:
     def answer(self, call: Call) -> Answer:
         with self._lock:
             self.arrivals.append((time.monotonic(), call.prompt))
+            if self.refuse_call < 0:
+                return Answer("no", status=400, delay_s=self.delay_s)
             if len(self.arrivals) == self.refuse_call:
                 self.refused_at_s = time.monotonic()
                 return rate_limited(self.retry_after)
+        if self.held and call.prompt.startswith(self.held):
+            self.let_go.wait(60)
         return Answer(call.prompt.split()[-1], delay_s=self.delay_s)
 
 
@@ -85,6 +93,17 @@ def results(run_dir: Path) -> list[Mapping[str, Any]]:
 
 def telemetry(run_dir: Path) -> list[Mapping[str, Any]]:
     return [each["meta"]["harness"]["telemetry"] for each in results(run_dir)]
+
+
+def spans(run_dir: Path) -> list[tuple[float, float]]:
+    """Return when each attempt was executed, by the clock of its worker."""
+    return [
+        (
+            datetime.fromisoformat(each["started_at"]).timestamp(),
+            datetime.fromisoformat(each["finished_at"]).timestamp(),
+        )
+        for each in results(run_dir)
+    ]
 
 
 def most_at_once(spans: list[tuple[float, float]]) -> int:

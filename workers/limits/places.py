@@ -7,7 +7,8 @@ Keys of the place P, all of which may be lost at any time:
     P:queue:RUN  zset   slot -> order of arrival
     P:seen       hash   slot -> ms until which we believe that it still waits
     P:minute     hash   "r12" -> requests of second 12, "t12" -> tokens of second 12
-    P:state      hash   turn, arrivals, not_before, tokens_at, level, cut_at, full_at
+    P:state      hash   turn, arrivals, not_before, tokens_at, tokens_for, level,
+                        cut_at, full_at
 
 Whoever is first in line lets itself in; the others ask again after as long as they are told. The first
 in line is the longest waiting slot of the run that was let in the longest ago. A slot is named by the
@@ -24,8 +25,10 @@ KEEP_MS: Final = 7 * 86_400_000
 PURGE_MS: Final = 1_000
 """The dead among the holders are looked for at most so often."""
 QUICK_MS: Final = 50
-SLOW_MS: Final = 1_000
+SLOW_MS: Final = 2_000
 """How soon those at the front, and those far behind, ask again."""
+LONG_MS: Final = 15_000
+"""Nobody is told to come back later than that: a dead one at the front would hold up the others."""
 PATIENCE_MS: Final = 3_000
 """Whoever asks so much later than it was told to has lost its place in the queue."""
 FIRST_LEVEL: Final = 4
@@ -81,12 +84,12 @@ local function front()
         local first = redis.call('ZRANGE', runs, 0, 0)[1]
         if not first then return end
         local who = redis.call('ZRANGE', P .. ':queue:' .. first, 0, 0)[1]
-        if who == slot then return end
-        if who and tonumber(redis.call('HGET', seen, who) or '0') >= now then return end
+        if who == slot then return who end
+        if who and tonumber(redis.call('HGET', seen, who) or '0') >= now then return who end
         if who then forget(first, who) else redis.call('ZREM', runs, first) end
     end
 end
-front()
+local first_in_line = front()
 local position = 0
 if waits or redis.call('ZCARD', runs) > 0 then
     if not waits then
@@ -145,10 +148,14 @@ end
 if tokens_per_minute > 0 then
     tokens = math.min(tokens, tokens_per_minute)
     -- A large call at the front must not be overtaken for ever by small ones behind it.
-    if position > 0 then again = math.max(again, number('tokens_at') - now) end
+    if position > 0 and redis.call('HGET', state, 'tokens_for') == first_in_line then
+        again = math.max(again, 1, number('tokens_at') - now)
+    end
     if sums.t + tokens > tokens_per_minute then
         until_room('t', tokens_per_minute, tokens)
-        if position == 0 then redis.call('HSET', state, 'tokens_at', now + again) end
+        if position == 0 then
+            redis.call('HSET', state, 'tokens_at', now + again, 'tokens_for', slot)
+        end
     end
 end
 
@@ -169,9 +176,8 @@ if not waits then
     redis.call('PEXPIRE', queue, {KEEP_MS})
     redis.call('ZADD', runs, 'NX', number('turn'), run)
 end
-local quick = {QUICK_MS}
-if limit > 0 then quick = quick * math.max(1, position / (2 * limit)) end
-again = math.ceil(math.min(again, {SLOW_MS} * 60) + math.min(quick, {SLOW_MS}))
+local quick = {QUICK_MS} * math.max(1, position / math.max(limit, 4))
+again = math.ceil(math.min(again, {LONG_MS}) + math.min(quick, {SLOW_MS}))
 redis.call('HSET', seen, slot, now + again + {PATIENCE_MS})
 keep()
 return {{0, again}}

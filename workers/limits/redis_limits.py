@@ -118,7 +118,9 @@ def _slot_name(slot: Slot) -> str:
 
 
 def _run_of(slot: Slot) -> str:
-    return keys_of(slot.holder.root_digest, slot.holder.run_ref).digest
+    return (
+        f"{slot.holder.root_digest}.{keys_of(slot.holder.root_digest, slot.holder.run_ref).digest}"
+    )
 
 
 def _attempt_name(key: LeaseKey, token: str) -> str:

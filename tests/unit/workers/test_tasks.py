@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -72,6 +73,24 @@ def test_a_parked_delivery_is_ignored_and_keeps_its_message(
         "run-1.l1",
         {"task": "eval.finalize"},
     )
+
+
+def test_a_delivery_of_a_full_run_waits_in_its_queue_once_it_is_parked(lot: ParkingLot) -> None:
+    waits: list[tuple[object, ...]] = []
+
+    class Queue:
+        def wait(self, run: RunKeys, message_id: str, *, leg: int, at_most: int) -> None:
+            waits.append((run.ref, message_id, leg, at_most, len(lot.parked)))
+
+    full = replace(
+        parts(lot, deliver=answering(Park(60.0, "run_is_full", 5))),
+        limits=Queue(),  # type: ignore[arg-type]
+    )
+    with pytest.raises(Ignore):
+        tasks.run_attempt(a_request(), ARGS, {}, full)
+
+    assert lot.parked[0][1:] == (OWN_LEASE, 60.0, False)
+    assert waits == [("run-1", "run-1:task-1-abc:a1:l1", 1, 5, 1)]
 
 
 def test_a_stale_message_is_dropped_without_being_counted(lot: ParkingLot) -> None:
