@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.cluster import Cluster, report_of
 from tests.support.limited import Counting, Questions, after, model, results, telemetry
+from tests.support.scripted_server import Answer, Call, ScriptedServer, rate_limited
 
 pytestmark = pytest.mark.integration
 POOLS = pytest.mark.parametrize("pool", ["prefork", "threads"])
@@ -90,3 +91,41 @@ def test_one_refused_call_slows_everybody_down_and_fails_nobody(
     assert len([each for each in later if each < 1.9]) <= 3
     assert all_right(cluster, "busy")
     assert sum(each["model_retries"] for each in telemetry(questions.run_dir("busy"))) == 1
+
+
+class Narrow:
+    """A server that bears three calls at once and refuses the fourth."""
+
+    server: ScriptedServer
+
+    def answer(self, call: Call) -> Answer:
+        if self.server.traffic.active > 3:
+            return rate_limited("0")
+        return Answer(call.prompt.split()[-1], delay_s=0.1)
+
+
+def test_an_adaptive_limit_finds_out_what_the_server_bears_and_leaves_its_history(
+    cluster: Cluster,
+) -> None:
+    script = Narrow()
+    with ScriptedServer(script) as server:
+        script.server = server
+        questions = Questions(cluster, server)
+        for pool in ("threads", "prefork"):
+            cluster.worker(pool, concurrency=6)
+        limits = {"limits": {"model": {"concurrent_calls": 12, "adaptive": True}}}
+
+        done = cluster.call(
+            "run", "--broker", cluster.broker.url,
+            "--config", questions.config("adaptive", execution=limits),
+        )  # fmt: skip
+
+        assert done.code == 0, done
+        assert server.traffic.most_active < 12
+    assert all_right(cluster, "adaptive")
+    seen = [
+        limit for each in telemetry(questions.run_dir("adaptive")) for _, limit in each["limit"]
+    ]
+    assert len(seen) >= 40
+    assert min(seen) < 4  # it was halved
+    assert max(seen) >= 4
