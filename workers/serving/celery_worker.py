@@ -92,10 +92,8 @@ def serve(
 ) -> int:
     """Serve until told to stop; returns the process's exit code."""
     logs.set_up(options.log_level, options.name, env)
-    # It warns of root because of pickle, which we never accept, and at each outage of a setting that
-    # we have chosen.
-    for kind in (SecurityWarning, CPendingDeprecationWarning):
-        warnings.simplefilter("ignore", kind)
+    # It warns of root because of pickle, which we never accept.
+    warnings.simplefilter("ignore", SecurityWarning)
     url, clocks = from_environment(env), Clocks.from_env(env)
     client = connect(url)
     leases = RedisLeases(client, clocks.lease_s)
@@ -172,6 +170,8 @@ def _run(app: Celery, bench: Bench, clocks: Clocks) -> int:
 
     def on_ready(sender: Any, **_: object) -> None:
         bench.refusal.consumer = sender
+        # At each outage it warns of a setting that we have chosen; it has just asked for that itself.
+        warnings.simplefilter("ignore", CPendingDeprecationWarning)
         for thread in threads:
             thread.start()
         logger.info("ready for %s", _served_by(bench.options))
