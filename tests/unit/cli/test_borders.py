@@ -13,15 +13,14 @@ import pytest
 from agentcompass.cli.main import main
 from agentcompass.store import atomic
 from tests.builders import a_result, an_issue
-from tests.support.store_runs import a_run, execute, write_report
+from tests.support.store_runs import a_run, execute
 
 
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
-    run_dir = a_run(tmp_path, "a", "b")
+    run_dir = a_run(tmp_path, "a", "b", "left")
     execute(run_dir, "a", 1, a_result("a", issues=[an_issue()], metrics={}))
     execute(run_dir, "b")
-    write_report(run_dir)
     return run_dir
 
 
