@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agentcompass.coordinator.evaluating import Wish, needs_agents, request_for
+from agentcompass.coordinator.planning.start import start
 from agentcompass.coordinator.refusal import Refusal
+from agentcompass.coordinator.reuse.choose import Chosen, Where, choose
 from agentcompass.coordinator.reuse.decide import Rules, TaskFacts, decide
+from agentcompass.coordinator.reuse.missing import missing_lines, refuse_missing_agents
 from agentcompass.errors import RunNotFound, UsageError
 from agentcompass.models.base import JsonObject
-from agentcompass.models.request import AttemptPlan, ExecutionSettings
+from agentcompass.models.plan import EvaluationMode
+from agentcompass.models.request import AttemptPlan, ExecutionSettings, ReuseSettings
 from agentcompass.models.result import AttemptOutcome
 from agentcompass.models.run_info import ControlRecord, PolicyChange
-from agentcompass.store import control
-from tests.builders import T0, a_contract, an_issue
+from agentcompass.store import attempts, control, sealed
+from agentcompass.store.names import namespace_of
+from agentcompass.store.root import open_root
+from tests.builders import T0, a_contract, a_task, an_issue
+from tests.support.reusing import new_request, nobody, planned, the_source
 from tests.support.store_runs import a_reserved_run, a_run
 
 RIGHT = AttemptOutcome(metrics={"correct": True})
@@ -148,3 +156,66 @@ class TestDecision:
 
         assert choice.deeds == ("evaluate", "run")
         assert choice.missing == ((2, "the strategy did not need it"),)
+
+
+class TestNewRun:
+    def chosen(
+        self, results_dir: Path, mode: EvaluationMode, *, run_missing_agents: bool = False
+    ) -> tuple[Path, Chosen]:
+        """Return a new run of two tasks of the source, each with one snapshot, and what it took."""
+        source = the_source(results_dir)
+        reuse = ReuseSettings(
+            run_id=str(source), only_evaluate=True, run_missing_agents=run_missing_agents
+        )
+        request = new_request(reuse=reuse, run_id="again", benchmark="mended")
+        specs = [a_task("whole"), a_task("errored")]
+        with planned(request, specs, mode=mode) as plan:
+            where = Where(results_dir, namespace_of(request), results_dir, nobody)
+            found = choose(where, plan.new)
+            whole = replace(plan, reuse=found.reuse)
+            run = start(open_root(results_dir), whole, now=lambda: T0, announce=lambda _: None)
+        return run.address.run_dir, found
+
+    @pytest.mark.parametrize("mode", ["none", "fresh"])
+    def test_snapshots_are_evaluated_in_the_mode_of_the_new_run(
+        self, tmp_path: Path, mode: EvaluationMode
+    ) -> None:
+        run_dir, _ = self.chosen(tmp_path / "results", mode, run_missing_agents=True)
+
+        for path in run_dir.glob("details/running/*/attempt-1"):
+            checkpoint = attempts.load_checkpoint(path)
+            assert checkpoint is not None
+            assert checkpoint.evaluation is not None
+            assert (checkpoint.evaluation.mode, checkpoint.evaluation.agent_from) == (
+                *(mode, "source"),
+            )
+            assert (path / "retries/reused/result.json").exists()
+        info = sealed.load(run_dir)
+        assert info.reused_from is not None
+        assert (info.reused_from.kind, info.reused_from.evaluations) == ("evaluate", 2)
+        assert [each["field"] for each in info.reused_from.differences][:1] == ["benchmark.id"]
+
+    def test_nothing_is_left_where_the_new_mode_needs_the_agents_environment(
+        self, tmp_path: Path
+    ) -> None:
+        _, found = self.chosen(tmp_path / "results", "reuse")
+
+        assert found.reuse is not None
+        reasons = {why for _, number, why in found.reuse.missing if number == 1}
+        assert reasons == {"its evaluation mode was none"}
+
+    def test_attempts_with_nothing_left_are_refused_and_an_interrupted_planning_keeps_to_it(
+        self, tmp_path: Path
+    ) -> None:
+        _, found = self.chosen(tmp_path / "results", "none")
+        assert found.reuse is not None
+        lines = list(missing_lines(found.reuse))
+
+        assert lines[0] == "nothing to evaluate: whole attempt 2: there is no snapshot"
+        with pytest.raises(Refusal, match="of 2 attempts nothing is left") as refused:
+            refuse_missing_agents(found.reuse, ReuseSettings(only_evaluate=True))
+        assert refused.value.code == "agents_missing"
+        refuse_missing_agents(
+            found.reuse, ReuseSettings(only_evaluate=True, run_missing_agents=True)
+        )
+        refuse_missing_agents(found.reuse, ReuseSettings())
