@@ -157,7 +157,7 @@ def _keepers(bench: Bench, clocks: Clocks, shutdown: Shutdown) -> list[Repeating
             bench.options.queues,
             (bench.instance.path.name, bench.worker),
             bench.options.results_path,
-            clocks.lease_s,
+            2 * clocks.lease_s,
             is_leaving=lambda: shutdown.began_s is not None or bench.refusal.is_closing,
         )
         threads.append(Repeating("herald", clocks.tick_s, herald.tick))
