@@ -3,7 +3,7 @@
 1. A record of it cannot be read: all attempts run (`malformed`).
 2. The source has nothing of it: all attempts run (`not_in_source`).
 3. Its content changed and that matters: all attempts run (`content_changed`).
-4. It was asked for: its attempts are done again (`asked_for`).
+4. It was asked for: its attempts are done again, or all agents run (`asked_for`).
 5. All attempts are over without an error: taken as a unit (`complete`).
 6. All are over, some with errors: taken if that was asked for and their severity is known
    (`errors_kept`), else done again (`errored`, `unclassified`).
@@ -68,6 +68,8 @@ class TaskFacts:
     is_changed: bool = False
     why_again: str = ""
     """Why it was asked for; "" if it was not."""
+    why_agent_again: str = ""
+    """Why then no snapshot of it is used."""
     outcomes: Mapping[int, AttemptOutcome] = field(default_factory=dict)
     """Of attempts that are over, with the observations that the contract declares."""
     snapshots: Mapping[int, str] = field(default_factory=dict)
@@ -107,10 +109,17 @@ def decide(facts: TaskFacts, rules: Rules) -> TaskChoice:
         return anew
     outcomes = _with_skipped(facts, rules)
     if facts.why_again:
-        return _again(facts, rules, "asked_for", facts.why_again)
+        return _asked_for(facts, rules)
     if None in outcomes:
         return _interrupted(facts, rules)
     return _of_complete(facts, rules, outcomes)
+
+
+def _asked_for(facts: TaskFacts, rules: Rules) -> TaskChoice:
+    if not facts.why_agent_again:
+        return _again(facts, rules, "asked_for", facts.why_again)
+    every: list[Deed] = ["run"] * rules.plan.k
+    return TaskChoice(facts.task_id, tuple(every), "asked_for", facts.why_again)
 
 
 def _evaluated_again(facts: TaskFacts, rules: Rules) -> TaskChoice:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from agentcompass.coordinator.deserving import refuse_unknown, why_again
+from agentcompass.coordinator.deserving import refuse_unknown, why_again, why_agent_again
 from agentcompass.coordinator.refusal import Refusal
 from agentcompass.coordinator.reuse.decide import Rules, TaskChoice, TaskFacts, decide
 from agentcompass.coordinator.reuse.differences import differences
@@ -202,15 +202,15 @@ class _Examiner:
         if found.is_changed:
             self.changed.append(spec.task_id)
         outcomes = dict(self._outcomes(found))
+        wanted, contract = self._new.settings.rerun, self._new.contract
         choice = decide(
             TaskFacts(
                 task_id=spec.task_id,
                 is_there=bool(found.attempts),
                 malformed=f"{malformed[0][0]} {malformed[0][1]}" if malformed else "",
                 is_changed=found.is_changed,
-                why_again=why_again(
-                    spec.task_id, outcomes, self._new.settings.rerun, self._new.contract
-                ),
+                why_again=why_again(spec.task_id, outcomes, wanted, contract),
+                why_agent_again=why_agent_again(spec.task_id, outcomes, wanted, contract),
                 outcomes=outcomes,
                 snapshots=dict(self._snapshots(found, spec)),
             ),

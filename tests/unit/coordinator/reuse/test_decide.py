@@ -127,5 +127,12 @@ def test_whole_tasks_run_again_for_a_reason(known: dict[str, object], code: str)
     assert told(choice) == (code, "run", "running")
 
 
+def test_whoever_wants_another_verdict_of_the_agents_does_not_get_their_snapshots() -> None:
+    wanted = {"why_again": "failed: attempt 1: correct is 0.0", "snapshots": {1: ""}}
+
+    assert decide(facts(WRONG, **wanted), rules(k=1)).deeds == ("evaluate",)
+    assert decide(facts(WRONG, **wanted, why_agent_again="failed"), rules(k=1)).deeds == ("run",)
+
+
 def test_changed_tasks_are_taken_unless_they_must_be_the_same() -> None:
     assert decide(facts(RIGHT, is_changed=True), rules(k=1)).code == "complete"
