@@ -24,11 +24,22 @@ def retry_policy(settings: ExecutionSettings) -> RetryPolicy:
 
 
 def under(
-    plan: ExecutionPlan, changed: ExecutionSettings | None, own: TaskTimeouts
+    plan: ExecutionPlan,
+    frozen: ExecutionSettings,
+    changed: ExecutionSettings | None,
+    own: TaskTimeouts,
 ) -> ExecutionPlan:
-    """Return the plan as it is after a later leg changed the policy, or as it was frozen."""
+    """Return the plan as it is after a later leg changed the policy, or as it was frozen.
+
+    A deadline that is not what the frozen settings ask for is a recipe's, and stays but for a changed
+    multiplier.
+    """
     if changed is None:
         return plan
-    return plan.model_copy(
-        update={"deadlines": deadlines(changed, own), "retry": retry_policy(changed)}
-    )
+    asked, now = deadlines(frozen, own), deadlines(changed, own)
+    factor = changed.timeout_multiplier / frozen.timeout_multiplier
+    found = {
+        name: getattr(now, name) if value == getattr(asked, name) else value * factor
+        for name, value in plan.deadlines
+    }
+    return plan.model_copy(update={"deadlines": Deadlines(**found), "retry": retry_policy(changed)})

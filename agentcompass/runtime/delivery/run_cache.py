@@ -48,7 +48,8 @@ class LoadedRun:
         resolved = self.info.resolved_execution_plans
         if resolved is None:
             raise RunNotSealed(self.run_dir)
-        return policy.under(resolved.plan_of(task.task_id, attempt), legs.execution, task.timeouts)
+        plan = resolved.plan_of(task.task_id, attempt)
+        return policy.under(plan, self.info.request.execution, legs.execution, task.timeouts)
 
     def settings_under(self, legs: Legs) -> ExecutionSettings:
         """Return the policy in force: as sealed, or as a later leg changed it."""

@@ -22,12 +22,24 @@ def test_a_tasks_own_time_goes_before_the_settings_and_all_are_multiplied() -> N
 
 
 def test_a_plan_stays_as_it_was_frozen_unless_a_leg_changed_the_policy() -> None:
-    plan = a_plan()
+    frozen = ExecutionSettings()
+    plan = a_plan().model_copy(update={"deadlines": deadlines(frozen, TaskTimeouts())})
 
-    assert under(plan, None, TaskTimeouts()) is plan
-    changed = under(plan, SETTINGS, TaskTimeouts())
+    assert under(plan, frozen, None, TaskTimeouts()) is plan
+    changed = under(plan, frozen, SETTINGS, TaskTimeouts())
     assert (changed.deadlines.run_timeout_s, changed.retry) == (200, retry_policy(SETTINGS))
     assert changed.model_copy(update={"deadlines": plan.deadlines, "retry": plan.retry}) == plan
+
+
+def test_a_deadline_that_a_recipe_has_set_outlives_a_changed_policy() -> None:
+    frozen = ExecutionSettings()
+    own = deadlines(frozen, TaskTimeouts()).model_copy(update={"run_timeout_s": 11.0})
+    plan = a_plan().model_copy(update={"deadlines": own})
+
+    changed = under(plan, frozen, SETTINGS, TaskTimeouts()).deadlines
+
+    expected = deadlines(SETTINGS, TaskTimeouts()).evaluate_timeout_s
+    assert (changed.run_timeout_s, changed.evaluate_timeout_s) == (22.0, expected)
 
 
 def test_a_later_legs_policy_is_what_its_attempts_get(tmp_path: Path) -> None:
