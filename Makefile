@@ -15,9 +15,10 @@ PY := $(BIN)/python
 PIP := $(PY) -m pip -qq
 # Runs what follows in a private temporary folder; fails if a process is left over.
 TIDY := $(PY) tests/tidy.py
-# Two at a time: half of what the tests do is waiting. A file's tests stay together, because they
-# share what they start.
+# A file's tests stay together, because they share what they start. Those with real services wait most
+# of the time, so more of them fit on a machine.
 TOGETHER := -n 2 --dist loadfile
+WAITING := -n 4 --dist loadfile --no-loadscope-reorder
 
 export PIP_CACHE_DIR ?= $(CURDIR)/.cache/pip
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -33,7 +34,7 @@ demo: $(VENV)/.base  ## set everything up, evaluate for real on local workers, p
 
 test: $(VENV)/.dev  ## all tests, real Redis and real workers included; needs no service
 	$(TIDY) $(PY) -m pytest $(TOGETHER)
-	$(TIDY) $(PY) -m pytest $(TOGETHER) -m integration --durations=10
+	$(TIDY) $(PY) -m pytest $(WAITING) -m integration --durations=10
 
 check: lint types imports fast  ## what must be green before a change lands, about a minute
 
@@ -41,7 +42,7 @@ fast: $(VENV)/.dev  ## the tests without real services: unit, contract, property
 	$(TIDY) $(PY) -m pytest $(TOGETHER)
 
 integration: $(VENV)/.dev  ## only the tests with real Redis, real workers, kill -9
-	$(TIDY) $(PY) -m pytest $(TOGETHER) -m integration
+	$(TIDY) $(PY) -m pytest $(WAITING) -m integration
 
 format: $(VENV)/.dev  ## let the tools rewrite what they can
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix .

@@ -1,13 +1,22 @@
-"""How thorough Hypothesis is: `HYPOTHESIS_PROFILE` names one of three."""
+"""How thorough Hypothesis is (`HYPOTHESIS_PROFILE` names one of three), and what begins first."""
 
 from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import settings
+
+_LONGEST = ("test_hostile_week.py", "test_hostile_agents.py", "test_shell_tasks.py", "test_runs.py")
 
 # No deadline in any: on a busy machine it tells about the machine.
 settings.register_profile("dev", max_examples=100, deadline=None)
 settings.register_profile("ci", max_examples=1_000, deadline=None, derandomize=True)
 settings.register_profile("nightly", max_examples=50_000, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest, or all would wait for one of them in the end."""
+    items.sort(key=lambda item: item.path.name not in _LONGEST)
