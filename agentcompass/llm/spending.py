@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agentcompass.errors import PermanentFailure
 from agentcompass.llm.base import Reply
 from agentcompass.models.request import ModelPrices
 
@@ -23,6 +24,17 @@ def cost_usd(reply: Reply, prices: ModelPrices) -> float | None:
         (reply.reasoning_tokens, prices.reasoning_usd_per_mtok),
     )
     return None if input_usd is None or output_usd is None else input_usd + output_usd
+
+
+def require_prices(max_cost_usd: float | None, prices: ModelPrices) -> None:
+    """Refuse a limit on what nobody can tell.
+
+    Raises:
+        PermanentFailure: FATAL setup `setup_failed`.
+    """
+    if max_cost_usd is not None and not prices.are_known:
+        why = "harness.max_cost_usd needs model.prices, input and output"
+        raise PermanentFailure("fatal", "setup", "setup_failed", why)
 
 
 def _side(

@@ -15,7 +15,7 @@ from pydantic import Field
 from typing_extensions import override
 
 from agentcompass.environments.base import EnvironmentHandle
-from agentcompass.errors import AttemptFailure, PermanentFailure
+from agentcompass.errors import AttemptFailure
 from agentcompass.harnesses.base import Harness
 from agentcompass.harnesses.command import prompt_of
 from agentcompass.harnesses.mini_swe_agent.adapters import (
@@ -30,6 +30,7 @@ from agentcompass.harnesses.recording import Recorder, stopped
 from agentcompass.llm.base import CallPolicy, ChatRequest
 from agentcompass.llm.client import CallRecord, ChatClient
 from agentcompass.llm.protocols import send
+from agentcompass.llm.spending import require_prices
 from agentcompass.models.context import AttemptContext, ModelEndpoint
 from agentcompass.models.result import RunResult
 from agentcompass.models.task import PreparedTask
@@ -80,13 +81,7 @@ class MiniSweAgentHarness(Harness[MiniSweAgentParams]):
         context: AttemptContext,
     ) -> RunResult:
         """Run the agent to its end; a limit ends it with what it has done so far."""
-        if self.params.max_cost_usd is not None and not model.spec.prices.are_known:
-            raise PermanentFailure(
-                "fatal",
-                "setup",
-                "setup_failed",
-                "harness.max_cost_usd needs model.prices, input and output",
-            )
+        require_prices(self.params.max_cost_usd, model.spec.prices)
         package = load(context.work_dir / "mini-swe-agent")
         recorder = Recorder(model.spec.prices, (package.bash_tool,))
         time_left_s = _time_left(context, self.params.margin_s)

@@ -28,6 +28,7 @@ from agentcompass.harnesses.tool_loop.tools import ALL_TOOLS, Outcome, Toolbox, 
 from agentcompass.llm.base import CallPolicy, ChatRequest, Reply
 from agentcompass.llm.client import CallRecord, ChatClient
 from agentcompass.llm.protocols import send
+from agentcompass.llm.spending import require_prices
 from agentcompass.models.base import JsonObject
 from agentcompass.models.context import AttemptContext, ModelEndpoint
 from agentcompass.models.result import RunResult
@@ -90,13 +91,7 @@ class ToolLoop(Harness[ToolLoopParams]):
         context: AttemptContext,
     ) -> RunResult:
         """Let the model act until it submits, answers without a tool, or meets a limit."""
-        if self.params.max_cost_usd is not None and not model.spec.prices.are_known:
-            raise PermanentFailure(
-                "fatal",
-                "setup",
-                "setup_failed",
-                "harness.max_cost_usd needs model.prices, input and output",
-            )
+        require_prices(self.params.max_cost_usd, model.spec.prices)
         toolbox = Toolbox(environment, context, self.params.tools, self.params.output_limit)
         agent = _Agent(self.params, self._client, model, context, toolbox)
         agent.hears(messages_of(prepared, self._system_prompt(prepared)))
