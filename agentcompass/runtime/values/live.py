@@ -89,6 +89,8 @@ class MaskedOutput(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
+        if self._stream.closed:  # at the end of the process each object closes itself once more
+            return
         try:
             self._stream.flush()
         except BrokenPipeError:

@@ -48,6 +48,16 @@ def test_a_terminal_gets_nothing_that_steers_it_and_a_file_gets_it_all() -> None
     assert file.getvalue() == HOSTILE + kept
 
 
+def test_what_wraps_a_closed_stream_can_be_closed_as_well() -> None:
+    stream = io.TextIOWrapper(io.BytesIO())
+    wrapped = live.MaskedOutput(stream)
+
+    stream.close()
+    wrapped.close()
+
+    assert wrapped.closed
+
+
 def test_an_error_that_escapes_keeps_the_masks_for_its_traceback(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
