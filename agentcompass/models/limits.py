@@ -41,7 +41,8 @@ class Budget(Frozen):
     """What a run may spend before it is paused; null means any amount."""
 
     cost_usd: float | None = Field(default=None, gt=0)
-    """At the prices of the request; an execution whose cost is not known counts as nothing."""
+    """US dollars at the prices of the request; a cost that is not known is in no sum, and the reason for
+    a pause says of how many attempts."""
     tokens: int | None = Field(default=None, ge=1)
     wall_time_s: float | None = Field(default=None, gt=0)
     """While it was going on: not while it was paused, cancelled or interrupted."""

@@ -27,6 +27,8 @@ class _Entry:
 
     cost_usd: float
     tokens: int
+    is_cost_known: bool
+    are_tokens_known: bool
     is_own: bool
     is_error: bool
 
@@ -63,6 +65,8 @@ class Account:
         return Spent(
             cost_usd=sum(entry.cost_usd for entry in self._entries.values()),
             tokens=sum(entry.tokens for entry in self._entries.values()),
+            cost_unknown=sum(not entry.is_cost_known for entry in self._entries.values()),
+            tokens_unknown=sum(not entry.are_tokens_known for entry in self._entries.values()),
             wall_time_s=self._wall_time_s(now),
             over=len(own),
             errors=sum(
@@ -98,6 +102,11 @@ class Account:
         return _Entry(
             cost_usd=sum(each.cost_usd or 0.0 for each in known),
             tokens=sum(_tokens(each) for each in known),
+            is_cost_known=all(each is not None and each.cost_usd is not None for each in spends),
+            are_tokens_known=all(
+                each is not None and None not in (each.input_tokens, each.output_tokens)
+                for each in spends
+            ),
             is_own=is_own,
             is_error=is_own and any(each.is_failure for each in head.outcome.issues),
         )

@@ -17,10 +17,13 @@ _NO_TIME: Final = timedelta()
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What this run's own executions cost and how they ended; unknown costs count as nothing."""
+    """What this run's own executions cost, as far as that is known, and how they ended."""
 
     cost_usd: float = 0.0
     tokens: int = 0
+    cost_unknown: int = 0
+    """Attempts of whose executions one at least does not say what it cost; in no sum."""
+    tokens_unknown: int = 0
     wall_time_s: float = 0.0
     over: int = 0
     """Attempts with a result that this run has paid for."""
@@ -41,12 +44,18 @@ def why_stop(spent: Spent, settings: ExecutionSettings) -> str:
 def _over_budget(spent: Spent, settings: ExecutionSettings) -> str:
     budget = settings.budget
     if budget.cost_usd is not None and spent.cost_usd >= budget.cost_usd:
-        return f"budget reached: {spent.cost_usd:.4g} of {budget.cost_usd:g} USD are spent"
+        known = f"budget reached: {spent.cost_usd:.4g} of {budget.cost_usd:g} USD are spent"
+        return known + _besides(spent.cost_unknown)
     if budget.tokens is not None and spent.tokens >= budget.tokens:
-        return f"budget reached: {spent.tokens} of {budget.tokens} tokens are spent"
+        known = f"budget reached: {spent.tokens} of {budget.tokens} tokens are spent"
+        return known + _besides(spent.tokens_unknown)
     if budget.wall_time_s is not None and spent.wall_time_s >= budget.wall_time_s:
         return f"budget reached: {spent.wall_time_s:.0f} of {budget.wall_time_s:g} s have passed"
     return ""
+
+
+def _besides(unknown: int) -> str:
+    return f", and what {unknown} attempts used is not known" if unknown else ""
 
 
 def _too_many_errors(spent: Spent, settings: ExecutionSettings) -> str:

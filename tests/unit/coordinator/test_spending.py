@@ -125,11 +125,19 @@ class TestAccount:
 
         assert (found.cost_usd, found.over, found.errors) == (2.0, 1, 0)
 
-    def test_an_unknown_cost_counts_as_nothing(self, make_run: RunMaker) -> None:
-        run = make_run("a")
+    def test_an_unknown_cost_is_in_no_sum_and_the_reason_says_how_many(
+        self, make_run: RunMaker
+    ) -> None:
+        run = make_run("a", "b")
         execute(run.address.run_dir, "a", 1, a_result("a"))
+        execute(run.address.run_dir, "b", 1, paid(a_result("b")))
 
-        assert (spent(run).cost_usd, spent(run).tokens, spent(run).over) == (0.0, 0, 1)
+        found = spent(run)
+
+        assert (found.cost_usd, found.cost_unknown, found.tokens_unknown) == (1.0, 1, 1)
+        assert why_stop(found, settings(budget={"cost_usd": 1})) == (
+            "budget reached: 1 of 1 USD are spent, and what 1 attempts used is not known"
+        )
 
 
 SPENT = Spent(cost_usd=5.0, tokens=1_000, wall_time_s=60.0, over=40, errors=10)
