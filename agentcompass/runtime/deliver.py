@@ -21,6 +21,7 @@ from agentcompass.errors import RunNotFound, StoreError
 from agentcompass.metrics.per_task.strategies import STRATEGIES
 from agentcompass.models.message import AttemptMessage
 from agentcompass.models.result import AttemptOutcome
+from agentcompass.runtime.bookkeeping import bookkeeping
 from agentcompass.runtime.delivery.held import Held, not_recorded
 from agentcompass.runtime.delivery.job import Job
 from agentcompass.runtime.delivery.run_cache import LoadedRun, awaited, located
@@ -60,10 +61,9 @@ def deliver(message: AttemptMessage, site: Site, leases: Leases, keeper: Keeper)
         Exception: only what is a bug of ours; never because of what an attempt did.
     """
     try:
-        found = _job(message, site)
-        if not isinstance(found, Job):
-            return found
-        return _counted(found, leases, keeper)
+        with bookkeeping():
+            found = _job(message, site)
+            return _counted(found, leases, keeper) if isinstance(found, Job) else found
     except LeasesUnreachable as error:
         return HandBack("leases_unreachable", str(error))
     except (StoreError, RunNotFound) as error:

@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import ParamSpec, TypeVar, cast
 
+from agentcompass.runtime.bookkeeping import elsewhere
 from agentcompass.runtime.calling.alarm import call_with_alarm
 from agentcompass.runtime.calling.interrupts import DeadlineReached, Limit, Stopped
 from agentcompass.runtime.calling.loop import call_in_loop
@@ -44,8 +45,12 @@ def call(limit: Limit, fn: Callable[P, T | Awaitable[T]], *args: P.args, **kwarg
         Stopped: the execution is ended from outside.
     """
     limit.check()
-    bound = partial(fn, *args, **kwargs)
-    if is_async(fn):
+    with elsewhere():
+        return _called(limit, partial(fn, *args, **kwargs), is_coroutine=is_async(fn))
+
+
+def _called(limit: Limit, bound: Callable[[], T | Awaitable[T]], *, is_coroutine: bool) -> T:
+    if is_coroutine:
         awaited = ending_twins_of_awaited(cast("Callable[[], Awaitable[T]]", bound))
         return call_in_loop(limit, awaited)
     in_main = threading.current_thread() is threading.main_thread()

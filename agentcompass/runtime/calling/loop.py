@@ -18,7 +18,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 
 from agentcompass.errors import AttemptFailure
 from agentcompass.runtime.calling.interrupts import Interrupt, Limit
-from agentcompass.runtime.calling.threads import Job, raise_in, start, wait_for
+from agentcompass.runtime.calling.threads import Bell, Job, raise_in, start, wait_for
 
 T = TypeVar("T")
 _PING_S: Final = 0.5
@@ -129,12 +129,12 @@ def shared_loop() -> LoopThread:
 
 def call_in_loop(limit: Limit, fn: Callable[[], Awaitable[T]]) -> T:
     """Await in the shared loop until the limit, and then for a grace."""
-    woken = threading.Event()
-    call = _Call(fn, woken.set)
+    bell = Bell()
+    call = _Call(fn, bell.ring)
     thread = shared_loop()
     thread.submit(call)
     try:
-        wait_for(limit, lambda: call.is_over, woken)
+        wait_for(limit, lambda: call.is_over, bell)
         in_time = call.is_over
         if not in_time:
             _insist(limit, call, thread)
@@ -147,8 +147,8 @@ def call_in_loop(limit: Limit, fn: Callable[[], Awaitable[T]]) -> T:
 
 
 def _insist(limit: Limit, call: _Call[T], thread: LoopThread) -> None:
-    ended = threading.Event()
-    call.on_end = ended.set
+    ended = Bell()
+    call.on_end = ended.ring
     give_up_at = time.monotonic() + limit.grace_s
     while not call.is_over and time.monotonic() < give_up_at:
         thread.loop.call_soon_threadsafe(call.cancel)

@@ -13,13 +13,15 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from typing import Generic, TypeVar, cast
+from functools import partial
+from typing import Final, Generic, TypeVar, cast
 
 from agentcompass.errors import AttemptFailure
 from agentcompass.runtime.calling.interrupts import Interrupt, Limit
-from agentcompass.runtime.ports import LOOK_S
 
 T = TypeVar("T")
+_LONGEST_WAIT_S: Final = 3600.0
+"""A wait is repeated after this; the system knows no endless one with a limit."""
 
 
 class Job(Generic[T]):
@@ -105,10 +107,10 @@ def start(job: Job[T]) -> Hand:
 
 def call_in_thread(limit: Limit, fn: Callable[[], T]) -> T:
     """Call in another thread and wait for it until the limit, and then for a grace."""
-    woken = threading.Event()
-    job = Job(fn, woken.set)
+    bell = Bell()
+    job = Job(fn, bell.ring)
     hand = start(job)
-    wait_for(limit, lambda: job.is_over, woken)
+    wait_for(limit, lambda: job.is_over, bell)
     if job.claim_interruption():
         _insist(limit, job, hand)
     if job.was_interrupted and not isinstance(job.error, AttemptFailure):
@@ -116,25 +118,41 @@ def call_in_thread(limit: Limit, fn: Callable[[], T]) -> T:
     return job.outcome()
 
 
-def wait_for(limit: Limit, is_over: Callable[[], bool], woken: threading.Event) -> None:
-    """Return when it or the limit is over; `woken` is set by its end."""
-    if threading.current_thread() is threading.main_thread():
-        # A stop comes from a signal handler here, which must not touch the lock of our event.
-        while not is_over() and not limit.is_over():
-            woken.wait(min(limit.patience_s(), LOOK_S))
-        return
-    limit.stop.listen(woken.set)
+class Bell:
+    """Wakes one thread; may be rung by any thread, and by a signal handler in that very thread.
+
+    A queue, because its calls are few and reentrant: an event's lock could be held by the code that
+    the handler interrupts.
+    """
+
+    __slots__ = ("_rings", "ring")
+
+    def __init__(self) -> None:
+        self._rings: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self.ring: Callable[[], None] = partial(self._rings.put, None)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Return True as soon as it has been rung since the last time, False after the time."""
+        try:
+            self._rings.get(timeout=min(max(timeout_s, 0.0), _LONGEST_WAIT_S))
+        except queue.Empty:
+            return False
+        return True
+
+
+def wait_for(limit: Limit, is_over: Callable[[], bool], bell: Bell) -> None:
+    """Return when it or the limit is over; the end of either rings the bell."""
+    limit.stop.listen(bell.ring)
     try:
         while not is_over() and not limit.is_over():
-            woken.wait(limit.patience_s())
-            woken.clear()
+            bell.wait(limit.patience_s())
     finally:
-        limit.stop.unlisten(woken.set)
+        limit.stop.unlisten(bell.ring)
 
 
 def _insist(limit: Limit, job: Job[T], hand: Hand) -> None:
-    ended = threading.Event()
-    job.on_end = ended.set
+    ended = Bell()
+    job.on_end = ended.ring
     give_up_at = time.monotonic() + limit.grace_s
     while not job.is_over and hand.is_alive() and time.monotonic() < give_up_at:
         raise_in(hand, Interrupt)

@@ -13,6 +13,7 @@ from agentcompass.errors import AttemptFailure, FormatUnknown, RecordCorrupt, Us
 from agentcompass.models.checkpoint import Checkpoint
 from agentcompass.models.issue import Issue
 from agentcompass.models.result import AttemptResult
+from agentcompass.runtime.bookkeeping import elsewhere
 from agentcompass.runtime.calling.interrupts import Stopped
 from agentcompass.runtime.delivery.alone_process import AloneProcess, DiedAlone
 from agentcompass.runtime.delivery.decide import Decision, Facts, NotExecuted, alone_deaths, decide
@@ -132,7 +133,8 @@ class Held:
             execution = self._execution(view, process.pid)
             with self.keeper.watch(execution) as watch:
                 try:
-                    record = process.execute(watch, execution.stop)
+                    with elsewhere():
+                        record = process.execute(watch, execution.stop)
                 except UsageError as error:
                     return self._cannot_load(view, error)
                 except DiedAlone as death:

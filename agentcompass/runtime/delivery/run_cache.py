@@ -19,6 +19,7 @@ from agentcompass.models.request import AttemptPlan, ComponentSpec, ExecutionSet
 from agentcompass.models.run_info import RunInfo
 from agentcompass.models.task import TaskSpec
 from agentcompass.runtime import components, policy
+from agentcompass.runtime.bookkeeping import elsewhere
 from agentcompass.runtime.execution.attempt import Parts
 from agentcompass.runtime.site import Site
 from agentcompass.runtime.values.references import on_worker, references
@@ -141,7 +142,8 @@ def awaited(run_dir: Path, patience_s: float, sleep: Callable[[float], object]) 
         except RunNotSealed:
             if waited_s >= patience_s:
                 raise
-        sleep(_LOOK_EVERY_S)
+        with elsewhere():
+            sleep(_LOOK_EVERY_S)
         waited_s += _LOOK_EVERY_S
 
 
