@@ -17,7 +17,7 @@ from agentcompass.coordinator.planning.start import SealedRun
 from agentcompass.coordinator.ports import Queue
 from agentcompass.coordinator.report import complete, report
 from agentcompass.coordinator.serving import unserved
-from agentcompass.coordinator.snapshot import Work, breadth_first
+from agentcompass.coordinator.snapshot import Keys, Work, breadth_first
 from agentcompass.coordinator.watching.attach import Attached, Session, attend
 from agentcompass.coordinator.watching.watch import Tools
 from agentcompass.models.request import RuntimeSettings
@@ -49,8 +49,7 @@ class Manner:
 
 def dispatch(queue: Queue, going: Going) -> None:
     """Send one chord with the work of a leg; the directory is durable already."""
-    count = sum(len(numbers) for _, numbers in going.work)
-    queue.dispatch(going.run.address, going.leg, breadth_first(going.work), count)
+    queue.dispatch(going.run.address, going.leg, breadth_first(going.work), len(Keys(going.work)))
 
 
 def carry_out(going: Sequence[Going], manner: Manner) -> int:

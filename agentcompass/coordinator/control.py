@@ -45,9 +45,9 @@ def stoppable(run_dir: Path, attempts: Sequence[AttemptRef] = ()) -> tuple[Attem
         RecordCorrupt: a result that must be read for that cannot be.
     """
     left = {
-        (entry.task_id, number)
-        for entry, numbers in look_at(run_dir, sealed.load_sealed(run_dir)).work
-        for number in numbers
+        (task.task_id, number)
+        for task in look_at(run_dir, sealed.load_sealed(run_dir)).work
+        for number in task.numbers
     }
     if attempts:
         return tuple(ref for ref in attempts if (ref.task_id, ref.attempt) in left)

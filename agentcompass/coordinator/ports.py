@@ -6,8 +6,8 @@ may lose what it was given without making the report wrong.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -54,16 +54,20 @@ class Holdings:
 
     known: bool
     """False if the broker has never heard of this run, for example after it lost its memory."""
-    leased: frozenset[AttemptKey] = field(default_factory=frozenset)
+    leased: Set[AttemptKey] = frozenset()
     """A live holder executes it."""
-    parked: frozenset[AttemptKey] = field(default_factory=frozenset)
+    parked: Set[AttemptKey] = frozenset()
     """A delivery that waits for a holder, or for a lower attempt (strategy `pass`)."""
-    queued: frozenset[AttemptKey] = field(default_factory=frozenset)
+    queued: Set[AttemptKey] = frozenset()
     """A message in a lane, or delivered and not acknowledged."""
 
+    def __contains__(self, key: AttemptKey) -> bool:
+        """Return whether somebody or something still takes care of an attempt."""
+        return key in self.leased or key in self.parked or key in self.queued
+
     @property
-    def all(self) -> frozenset[AttemptKey]:
-        """Every attempt that somebody or something still takes care of."""
+    def all(self) -> Set[AttemptKey]:
+        """Every attempt of which that is true."""
         return self.leased | self.parked | self.queued
 
 

@@ -3,20 +3,46 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from agentcompass.coordinator.ports import AttemptKey, PendingAttempt
 from agentcompass.models.request import ExecutionSettings, RuntimeSettings
 from agentcompass.models.run_info import RunInfo
 from agentcompass.store import control, scan, sealed, tasks
 from agentcompass.store.legs import Legs
-from agentcompass.store.tasks import TaskEntry
 
-Work: TypeAlias = Sequence[tuple[TaskEntry, Sequence[int]]]
-"""Tasks in frozen order, each with its attempts that are to be run, ascending."""
+
+class TaskWork(NamedTuple):
+    """What is to be done of one task. There may be 100,000 of them: nothing in here that is not needed."""
+
+    offset: int
+    """Of its line in the task list."""
+    task_id: str
+    numbers: Sequence[int]
+    """Of the attempts that are to be run, ascending."""
+
+
+Work: TypeAlias = Sequence[TaskWork]
+"""In frozen order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keys(Collection[AttemptKey]):
+    """Attempts to run, in the order of dispatch, each made when it is asked for."""
+
+    work: Work
+
+    def __len__(self) -> int:
+        return sum(len(task.numbers) for task in self.work)
+
+    def __iter__(self) -> Iterator[AttemptKey]:
+        return (attempt.key for attempt in breadth_first(self.work))
+
+    def __contains__(self, key: object) -> bool:
+        return any(key == each for each in self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +62,7 @@ class Snapshot:
     @property
     def left(self) -> int:
         """Attempts to run."""
-        return sum(len(numbers) for _, numbers in self.work)
+        return len(self.keys)
 
     @property
     def done(self) -> int:
@@ -60,9 +86,10 @@ class Snapshot:
         """The runtime settings in force."""
         return self.legs.runtime or self.info.request.runtime
 
-    def keys(self) -> list[AttemptKey]:
-        """Return the attempts to run in the order of dispatch."""
-        return [attempt.key for attempt in breadth_first(self.work)]
+    @property
+    def keys(self) -> Keys:
+        """The attempts to run in the order of dispatch."""
+        return Keys(self.work)
 
 
 def look_at(run_dir: Path, info: RunInfo) -> Snapshot:
@@ -74,20 +101,24 @@ def look_at(run_dir: Path, info: RunInfo) -> Snapshot:
     sealed.refuse_edited(run_dir, info)
     legs = control.legs(run_dir)
     found = scan.scan(run_dir, legs)
-    return Snapshot(info, legs, found, list(scan.pending(run_dir, info, found)))
+    work = [
+        TaskWork(entry.offset, entry.task_id, numbers)
+        for entry, numbers in scan.pending(run_dir, info, found)
+    ]
+    return Snapshot(info, legs, found, work)
 
 
 def all_work(run_dir: Path, info: RunInfo) -> Work:
     """Return the work of a run in which nothing can be done yet: just sealed."""
     numbers = range(1, info.request.execution.attempts.k + 1)
-    return [(entry, numbers) for entry in tasks.entries(run_dir)]
+    return [TaskWork(entry.offset, entry.task_id, numbers) for entry in tasks.entries(run_dir)]
 
 
 def breadth_first(work: Work) -> Iterator[PendingAttempt]:
     """Yield attempt 1 of every task, then 2, …; streams, and can be asked for again."""
-    deepest = max((numbers[-1] for _, numbers in work), default=0)
+    deepest = max((task.numbers[-1] for task in work), default=0)
     for attempt in range(1, deepest + 1):
-        for entry, numbers in work:
+        for offset, task_id, numbers in work:
             at = bisect_left(numbers, attempt)
             if at < len(numbers) and numbers[at] == attempt:
-                yield PendingAttempt(entry.offset, attempt, entry.task_id)
+                yield PendingAttempt(offset, attempt, task_id)

@@ -116,13 +116,12 @@ def scan(run_dir: Path, legs: Legs | None = None) -> RunScan:
                 states[dirname] = state
     first_legs = {(task_dirname(task), n): leg for (task, n), leg in legs.reopened.items()}
     eye = _Eye(run_dir, first_legs, legs.valid_from)
-    same: dict[frozenset[int], frozenset[int]] = {}
+    same: dict[TaskScan, TaskScan] = {}
     found: dict[str, TaskScan] = {}
     for dirname, state in states.items():
         task = eye.look(dirname, state)
         if task is not None:
-            published = same.setdefault(task.published, task.published)
-            found[dirname] = TaskScan(task.state, published, task.checkpoints or _NONE)
+            found[dirname] = same.setdefault(task, task)  # most tasks of a run look alike
     return RunScan(found, legs)
 
 
@@ -175,12 +174,13 @@ def pending(
     """Yield every task with attempts to run: planned, not published, not cancelled by name."""
     legs = found.legs
     planned = range(1, info.request.execution.attempts.k + 1)
+    same: dict[tuple[int, ...], tuple[int, ...]] = {}
     for entry in tasks.entries(run_dir):
         task = found.get(entry.task_id)
         done = task.published if task else _NONE
         left = tuple(n for n in planned if n not in done and not legs.is_closed(entry.task_id, n))
         if left:
-            yield entry, left
+            yield entry, same.setdefault(left, left)
 
 
 def results_digest(found: RunScan) -> str:

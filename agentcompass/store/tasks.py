@@ -161,7 +161,7 @@ def _why_absent(run_dir: Path) -> StoreError:
 
 def _entries(file: BinaryIO, path: Path) -> Iterator[TaskEntry]:
     offset = 0
-    loads = orjson.loads
+    loads, same = orjson.loads, dict[str, str]()
     for index, line in enumerate(file):
         end = line.find(_END_OF_HEAD)
         try:
@@ -171,7 +171,8 @@ def _entries(file: BinaryIO, path: Path) -> Iterator[TaskEntry]:
             raise records.corrupt(path, f"line {index + 1} is not a task: {error}") from error
         if line[-1] != ord("\n") or not isinstance(task_id, str):
             raise records.corrupt(path, f"line {index + 1} is not a whole task")
-        yield TaskEntry(index, offset, task_id, category or UNCATEGORIZED)
+        category = category or UNCATEGORIZED
+        yield TaskEntry(index, offset, task_id, same.setdefault(category, category))
         offset += len(line)
 
 

@@ -25,15 +25,15 @@ def holdings_of(client: Redis, keys: RunKeys, queue: str) -> Holdings:
         rb'"compass":\s*"%s\.%s:(\d+):(\d+)"' % (keys.root_digest.encode(), keys.digest.encode())
     )
     lanes = lanes_of(queue)
-    queued = _found(tagged, _listed(client, lanes))
-    queued |= _found(tagged, _hash_values(client, UNACKED))
-    parked = _found(tagged, _hash_values(client, PARKED_MESSAGES))
-    queued |= _found(tagged, _listed(client, lanes))
+    queued = set(_found(tagged, _listed(client, lanes)))
+    queued.update(_found(tagged, _hash_values(client, UNACKED)))
+    parked = frozenset(_found(tagged, _hash_values(client, PARKED_MESSAGES)))
+    queued.update(_found(tagged, _listed(client, lanes)))
     return Holdings(
         known=bool(client.exists(keys.known)),
         leased=frozenset(_leased(client, keys)),
-        parked=frozenset(parked),
-        queued=frozenset(queued),
+        parked=parked,
+        queued=queued,
     )
 
 
@@ -45,9 +45,9 @@ def holds_anything(client: Redis, keys: RunKeys) -> bool:
     return bool(holdings_of(client, keys, queue_of(lane.decode())).all)
 
 
-def _found(tagged: re.Pattern[bytes], messages: Iterable[bytes]) -> set[AttemptKey]:
+def _found(tagged: re.Pattern[bytes], messages: Iterable[bytes]) -> Iterator[AttemptKey]:
     found = (tagged.search(message) for message in messages)
-    return {(int(match[1]), int(match[2])) for match in found if match}
+    return ((int(match[1]), int(match[2])) for match in found if match)
 
 
 def _listed(client: Redis, lanes: Iterable[str]) -> Iterator[bytes]:

@@ -7,7 +7,7 @@ and publication decide what counts. What must not happen is that a lost attempt 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -40,7 +40,7 @@ class Look:
     """On a clock that never goes back."""
     is_open: bool
     """False while the run is paused or cancelled."""
-    unfinished: Sequence[AttemptKey]
+    unfinished: Collection[AttemptKey]
     """Planned, without a terminal result, not cancelled by name; in the order of dispatch."""
     is_final: bool
     """The metrics cover the results as they are."""
@@ -132,8 +132,8 @@ class Watchdog:
     def _lost(self, look: Look) -> tuple[AttemptKey, ...]:
         if look.holdings is None or not self._is_believed(look.at_s):
             return ()
-        held = look.holdings.all
-        lost = tuple(key for key in look.unfinished if key not in held and self._is_due(key, look))
+        held, due = look.holdings, self._is_due
+        lost = tuple(key for key in look.unfinished if key not in held and due(key, look))
         for key in lost:
             _, wait_s = self._sent.get(key, (0.0, self._policy.lease_s))
             longer_s = min(2 * wait_s, self._policy.resend_limit_s)

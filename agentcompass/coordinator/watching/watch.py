@@ -159,7 +159,7 @@ class _Watched:
         return decide.Look(
             at_s=now_s,
             is_open=seen.legs.state == "open",
-            unfinished=seen.keys(),
+            unfinished=seen.keys,
             is_final=is_final,
             holdings=holdings,
             failed_tasks=seen.failed_tasks,

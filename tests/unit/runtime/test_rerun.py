@@ -33,9 +33,9 @@ def examined(lab: Lab, *what: str) -> Resumable:
 def resumed(lab: Lab, *what: str) -> int:
     """Resume, deliver what is left, and return the leg."""
     got = go_on(examined(lab, *what), reason="", by="me", at=T0)
-    for entry, numbers in got.seen.work:
-        for number in numbers:
-            assert lab.deliver(entry.task_id, number, leg=got.leg) == Done("published")
+    for task in got.seen.work:
+        for number in task.numbers:
+            assert lab.deliver(task.task_id, number, leg=got.leg) == Done("published")
     return got.leg
 
 
