@@ -79,6 +79,13 @@ if redis.call('HEXISTS', holders, slot) == 1 then return {{1, limit}} end
 -- Take a place in the queue, and drop those at its front who have stopped asking.
 local queue = P .. ':queue:' .. run
 local waits = redis.call('ZSCORE', queue, slot)
+local function join()
+    if waits then return end
+    redis.call('ZADD', queue, redis.call('HINCRBY', state, 'arrivals', 1), slot)
+    redis.call('PEXPIRE', queue, {KEEP_MS})
+    redis.call('ZADD', runs, 'NX', number('turn'), run)
+    waits = true
+end
 local function front()
     while true do
         local first = redis.call('ZRANGE', runs, 0, 0)[1]
@@ -92,12 +99,7 @@ end
 local first_in_line = front()
 local position = 0
 if waits or redis.call('ZCARD', runs) > 0 then
-    if not waits then
-        redis.call('ZADD', queue, redis.call('HINCRBY', state, 'arrivals', 1), slot)
-        redis.call('PEXPIRE', queue, {KEEP_MS})
-        redis.call('ZADD', runs, 'NX', number('turn'), run)
-        waits = true
-    end
+    join()
     local rank = redis.call('ZRANK', queue, slot)
     position = rank * redis.call('ZCARD', runs) + (redis.call('ZRANK', runs, run) or 0)
 end
@@ -171,11 +173,7 @@ if again <= 0 and position < free then
     keep()
     return {{1, limit}}
 end
-if not waits then
-    redis.call('ZADD', queue, redis.call('HINCRBY', state, 'arrivals', 1), slot)
-    redis.call('PEXPIRE', queue, {KEEP_MS})
-    redis.call('ZADD', runs, 'NX', number('turn'), run)
-end
+join()
 local quick = {QUICK_MS} * math.max(1, position / math.max(limit, 4))
 again = math.ceil(math.min(again, {LONG_MS}) + math.min(quick, {SLOW_MS}))
 redis.call('HSET', seen, slot, now + again + {PATIENCE_MS})

@@ -118,8 +118,7 @@ def decide(facts: TaskFacts, rules: Rules) -> TaskChoice:
 def _asked_for(facts: TaskFacts, rules: Rules) -> TaskChoice:
     if not facts.why_agent_again:
         return _again(facts, rules, "asked_for", facts.why_again)
-    every: list[Deed] = ["run"] * rules.plan.k
-    return TaskChoice(facts.task_id, tuple(every), "asked_for", facts.why_again)
+    return _all_run(facts, rules, "asked_for", facts.why_again)
 
 
 def _evaluated_again(facts: TaskFacts, rules: Rules) -> TaskChoice:
@@ -170,16 +169,18 @@ def _of_complete(facts: TaskFacts, rules: Rules, outcomes: Outcomes) -> TaskChoi
 
 def _anew(facts: TaskFacts, rules: Rules) -> TaskChoice | None:
     """Return the choice for a task of which nothing is used."""
-    every: list[Deed] = ["run"] * rules.plan.k
-    deeds = tuple(every)
     if facts.malformed:
-        return TaskChoice(facts.task_id, deeds, "malformed", facts.malformed)
+        return _all_run(facts, rules, "malformed", facts.malformed)
     if not facts.is_there:
-        return TaskChoice(facts.task_id, deeds, "not_in_source", "the source has nothing of it")
+        return _all_run(facts, rules, "not_in_source", "the source has nothing of it")
     if facts.is_changed and rules.require_same_tasks:
-        why = "its content is not what the source had"
-        return TaskChoice(facts.task_id, deeds, "content_changed", why)
+        return _all_run(facts, rules, "content_changed", "its content is not what the source had")
     return None
+
+
+def _all_run(facts: TaskFacts, rules: Rules, code: Code, reason: str) -> TaskChoice:
+    every: list[Deed] = ["run"] * rules.plan.k
+    return TaskChoice(facts.task_id, tuple(every), code, reason)
 
 
 def _with_skipped(facts: TaskFacts, rules: Rules) -> list[AttemptOutcome | None]:

@@ -10,6 +10,7 @@ from agentcompass.environments.base import EnvironmentHandle
 from agentcompass.errors import AttemptFailure
 from agentcompass.harnesses.commands import cut, shell
 from agentcompass.harnesses.mini_swe_agent.package import MiniSweAgent
+from agentcompass.harnesses.own_time import OwnTime
 from agentcompass.harnesses.recording import Observation, Recorder
 from agentcompass.llm.base import ChatRequest
 from agentcompass.llm.client import CallRecord
@@ -122,21 +123,21 @@ class EnvironmentAdapter:
         package: MiniSweAgent,
         environment: EnvironmentHandle,
         recorder: Recorder,
-        time_left_s: Callable[[], float],
+        own_time: OwnTime,
         command_timeout_s: float,
     ) -> None:
         self.config = SimpleNamespace(timeout=command_timeout_s)
         self._package = package
         self._environment = environment
         self._recorder = recorder
-        self._time_left_s = time_left_s
+        self._own_time = own_time
         self._variables = package.settings["environment"]["env"]
         uname = environment.exec("uname -s; uname -r; uname -v; uname -m").stdout.splitlines()
         self._place = dict(zip(_UNAME, [*uname, *[""] * len(_UNAME)], strict=False))
 
     def execute(self, action: dict[str, Any], cwd: str = "") -> dict[str, Any]:
         """Return the end of one command; raises `Submitted` if it was the last one."""
-        limit_s = max(0.1, min(float(self.config.timeout), self._time_left_s()))
+        limit_s = self._own_time.command_s(float(self.config.timeout))
         ended = self._environment.exec(
             shell(str(action["command"]), merged=True),
             cwd=cwd or None,

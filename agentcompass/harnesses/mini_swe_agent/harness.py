@@ -7,8 +7,6 @@ environment; the trajectory is written in our form. Nothing is read from the use
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Any, Final
 
 from pydantic import Field
@@ -25,6 +23,7 @@ from agentcompass.harnesses.mini_swe_agent.adapters import (
     ModelAdapter,
 )
 from agentcompass.harnesses.mini_swe_agent.package import MiniSweAgent, load
+from agentcompass.harnesses.own_time import OwnTime
 from agentcompass.harnesses.prompts import identity_headers
 from agentcompass.harnesses.recording import Recorder, stopped
 from agentcompass.llm.base import CallPolicy, ChatRequest
@@ -84,17 +83,17 @@ class MiniSweAgentHarness(Harness[MiniSweAgentParams]):
         require_prices(self.params.max_cost_usd, model.spec.prices)
         package = load(context.work_dir / "mini-swe-agent")
         recorder = Recorder(model.spec.prices, (package.bash_tool,))
-        time_left_s = _time_left(context, self.params.margin_s)
+        own_time = OwnTime(context, self.params.margin_s)
         agent = package.agent(
             ModelAdapter(
                 package,
-                self._ask(package, model, context, time_left_s),
+                self._ask(package, model, context, own_time),
                 recorder,
                 model.spec.prices,
                 identity_headers(context) if self.params.identify else {},
             ),
             EnvironmentAdapter(
-                package, environment, recorder, time_left_s, self.params.command_timeout_s
+                package, environment, recorder, own_time, self.params.command_timeout_s
             ),
             **self._settings(package),
         )
@@ -121,14 +120,13 @@ class MiniSweAgentHarness(Harness[MiniSweAgentParams]):
         package: MiniSweAgent,
         model: ModelEndpoint,
         context: AttemptContext,
-        time_left_s: Callable[[], float],
+        own_time: OwnTime,
     ) -> Ask:
         def ask(request: ChatRequest) -> CallRecord:
             context.progress("asking the model")
-            left_s = time_left_s()
-            if left_s <= 0:
+            if own_time.left_s() <= 0:
                 raise package.time_exceeded(TIME_EXCEEDED)
-            return self._client.ask(model, request, time.monotonic() + left_s)
+            return self._client.ask(model, request, own_time.deadline_monotonic_s)
 
         return ask
 
@@ -142,12 +140,6 @@ class MiniSweAgentHarness(Harness[MiniSweAgentParams]):
                 return "malformed_calls"
             case _:
                 return "step_limit" if recorder.steps >= self.params.max_steps else "cost_limit"
-
-
-def _time_left(context: AttemptContext, margin_s: float) -> Callable[[], float]:
-    left_s = context.deadline_monotonic_s - time.monotonic()
-    margin = max(0.0, min(margin_s, left_s / 10))
-    return lambda: context.deadline_monotonic_s - margin - time.monotonic()
 
 
 def _result(

@@ -7,7 +7,6 @@ says which limit it was. So does the deadline, a little before the runtime would
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +16,7 @@ from typing_extensions import override
 from agentcompass.environments.base import EnvironmentHandle
 from agentcompass.errors import AttemptFailure, PermanentFailure
 from agentcompass.harnesses.base import Harness
+from agentcompass.harnesses.own_time import OwnTime
 from agentcompass.harnesses.prompts import identity_headers, messages_of
 from agentcompass.harnesses.recording import Observation, Recorder, stopped
 from agentcompass.harnesses.tool_loop.conversation import (
@@ -143,8 +143,7 @@ class _Agent:
         self._chars_per_token = FIRST_CHARS_PER_TOKEN
         self._malformed = 0
         self._calls = 0
-        left_s = context.deadline_monotonic_s - time.monotonic()
-        self._margin_s = max(0.0, min(params.margin_s, left_s / 10))
+        self._own_time = OwnTime(context, params.margin_s)
         self.recorder = Recorder(model.spec.prices, self._tools)
 
     def hears(self, messages: tuple[JsonObject, ...]) -> None:
@@ -169,14 +168,11 @@ class _Agent:
             if end is not None:
                 return end
 
-    def _time_left_s(self) -> float:
-        return self._context.deadline_monotonic_s - self._margin_s - time.monotonic()
-
     def _limit_reached(self) -> _End | None:
         params, recorder = self._params, self.recorder
         if recorder.steps >= params.max_steps:
             return _End("step_limit", limit=f"it made {recorder.steps} steps")
-        if self._time_left_s() <= 0:
+        if self._own_time.left_s() <= 0:
             return _End("time_limit", limit="its time ended")
         return self._budget_spent() if recorder.steps else None
 
@@ -195,10 +191,9 @@ class _Agent:
     def _asked(self) -> Reply:
         self._fit()
         request = ChatRequest(self._messages, self._tools, self._headers)
-        deadline = self._context.deadline_monotonic_s - self._margin_s
         said, self._unheard = self._unheard, []
         try:
-            record = self._client.ask(self._model, request, deadline)
+            record = self._client.ask(self._model, request, self._own_time.deadline_monotonic_s)
         except AttemptFailure as failure:
             if not isinstance(failure.partial, CallRecord):
                 raise
@@ -245,7 +240,7 @@ class _Agent:
 
     def _done(self, call: JsonObject) -> Outcome:
         self._calls += 1
-        limit_s = max(0.1, min(self._params.command_timeout_s, self._time_left_s()))
+        limit_s = self._own_time.command_s(self._params.command_timeout_s)
         outcome = self._toolbox.call(call, self._calls, limit_s)
         self.recorder.observed(
             Observation(outcome.id, outcome.name, outcome.text, outcome.env_action_ms)
