@@ -14,7 +14,7 @@ _COMPLAIN_EVERY_S: Final = 60.0
 
 
 class Repeating(threading.Thread):
-    """Calls `tick(time.monotonic())` every `every_s` seconds until it is told to stop."""
+    """Calls `tick(time.monotonic())` at once, then every `every_s` seconds until it is told to stop."""
 
     def __init__(self, name: str, every_s: float, tick: Callable[[float], None]) -> None:
         super().__init__(name=name, daemon=True)
@@ -25,7 +25,7 @@ class Repeating(threading.Thread):
 
     def run(self) -> None:
         """Tick; an error is logged at most once a minute and never ends the thread."""
-        while not self._end.wait(self._every_s):
+        while not self._end.is_set():
             try:
                 self._tick(time.monotonic())
             # The worker's life hangs on this thread: without it every attempt is executed twice.
@@ -34,6 +34,7 @@ class Repeating(threading.Thread):
                 if now_s >= self._complained_s + _COMPLAIN_EVERY_S:
                     self._complained_s = now_s
                     logger.exception("%s failed; it goes on", self.name)
+            self._end.wait(self._every_s)
 
     def end(self) -> None:
         """Stop after the current tick."""
