@@ -63,14 +63,14 @@ def command(
     results_dir = (suite.results_dir or DEFAULT_RESULTS).absolute()
     refuse_taken(results_dir, suite.requests)
     planner = Planner(results_dir, broker, as_json=as_json)
-    if dry_run:
-        return _print_plans(suite.requests, planner, as_json=as_json)
     manner = Manner(
         _queue(broker, detach=detach), as_json, detach, "INFO" if verbose else "WARNING"
     )
     if manner.queue is not None:
         for lane in sorted({each.request.runtime.queue for each in suite.requests}):
             refuse_strangers(manner.queue, lane, results_dir)
+    if dry_run:
+        return _print_plans(suite.requests, planner, as_json=as_json)
     root = open_root(results_dir)
     with ExitStack() as stack:
         # All sources of reuse are chosen here, before anything of this launch can be one.

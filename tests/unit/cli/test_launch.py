@@ -11,6 +11,7 @@ import pytest
 
 from agentcompass.cli import launched
 from agentcompass.coordinator.planning import start as planning
+from agentcompass.coordinator.ports import LiveWorker
 from agentcompass.errors import ResultsDirUnusable
 from agentcompass.store import control, launches, sealed
 from agentcompass.store.check import check_run
@@ -144,6 +145,15 @@ class TestBeforeAnythingIsReserved:
 
         assert shell.lines[0] == "one: 2 tasks, 2 attempts, in one"
         assert shell.lines[1].startswith("broken: would fail: benchmark")
+        assert not shell.results.exists()
+
+    def test_a_dry_run_is_refused_where_the_launch_would_be(self, shell: Shell) -> None:
+        shell.queue.living = [LiveWorker("worker@there", "0123abcd", "/elsewhere")]
+        broker = ("--broker", "redis://127.0.0.1:6379/0")
+
+        assert launched_by(shell, {"name": "one"}, more=("--dry-run", *broker)) == 2
+
+        assert "/elsewhere" in shell.err
         assert not shell.results.exists()
 
     def test_two_launches_of_one_second_get_an_id_each(self, shell: Shell) -> None:
