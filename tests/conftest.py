@@ -1,4 +1,4 @@
-"""How thorough Hypothesis is (`HYPOTHESIS_PROFILE` names one of three), and what begins first."""
+"""How thorough Hypothesis is (`HYPOTHESIS_PROFILE` names one of four), and what begins first."""
 
 from __future__ import annotations
 
@@ -7,10 +7,21 @@ import os
 import pytest
 from hypothesis import settings
 
-_LONGEST = ("test_hostile_week.py", "test_hostile_agents.py", "test_shell_tasks.py", "test_runs.py")
+_LONGEST = (  # the longest first
+    "test_hostile_week.py",
+    "test_runs.py",
+    "test_kills.py",
+    "test_hostile_agents.py",
+    "test_reuse.py",
+    "test_outages.py",
+    "test_calls.py",
+    "test_going_on.py",
+    "test_shell_tasks.py",
+)
 
 # No deadline in any: on a busy machine it tells about the machine.
 settings.register_profile("dev", max_examples=100, deadline=None)
+settings.register_profile("few", max_examples=20, deadline=None)
 settings.register_profile("ci", max_examples=1_000, deadline=None, derandomize=True)
 settings.register_profile("nightly", max_examples=50_000, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
@@ -19,4 +30,5 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that take longest, or all would wait for one of them in the end."""
-    items.sort(key=lambda item: item.path.name not in _LONGEST)
+    place = {name: number for number, name in enumerate(_LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.name, len(place)))
