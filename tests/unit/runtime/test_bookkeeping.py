@@ -76,6 +76,14 @@ def test_who_went_on_takes_nobody_elses_turn(monkeypatch: pytest.MonkeyPatch) ->
     test_one_waits_for_the_other()
 
 
+def test_where_many_wait_already_nobody_joins_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_queue", threading.Semaphore(0))
+    visitor = Visitor()
+
+    with bookkeeping(), beside(visitor):
+        assert visitor.was_here.wait(LONG_S)
+
+
 def test_who_is_elsewhere_lets_others_go_on_and_comes_back() -> None:
     visitor, late = Visitor(), Visitor()
 
