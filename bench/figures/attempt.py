@@ -33,7 +33,7 @@ class Load:
     @property
     def at_most(self) -> float | None:
         """The largest good ratio of CPU time; below this size the start of Python counts, too."""
-        return 2.0 if self.tasks >= 5_000 and self.pool == "prefork" else None
+        return 2.0 if self.tasks >= 5_000 else None
 
     def __str__(self) -> str:
         return f"N={self.tasks:,} k={self.k} {self.pool}"
