@@ -169,9 +169,10 @@ def _entries(file: BinaryIO, path: Path) -> Iterator[TaskEntry]:
             task_id, category = head["task_id"], head["category"]
         except (orjson.JSONDecodeError, KeyError, TypeError) as error:
             raise records.corrupt(path, f"line {index + 1} is not a task: {error}") from error
-        if line[-1] != ord("\n") or not isinstance(task_id, str):
-            raise records.corrupt(path, f"line {index + 1} is not a whole task")
         category = category or UNCATEGORIZED
+        is_typed = isinstance(task_id, str) and isinstance(category, str)
+        if line[-1] != ord("\n") or not is_typed:
+            raise records.corrupt(path, f"line {index + 1} is not a whole task")
         yield TaskEntry(index, offset, task_id, same.setdefault(category, category))
         offset += len(line)
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from time import process_time
 
 import pytest
 
@@ -100,6 +99,7 @@ def test_the_list_of_a_sealed_run_does_not_just_go_missing(tmp_path: Path) -> No
         (lambda data: data + b"\n", "line 3 is not a task"),
         (lambda data: data + b"[]\n", "line 3 is not a task"),
         (lambda data: data + b'{"task_id":1,"category":null}\n', "line 3 is not a whole task"),
+        (lambda data: data + b'{"task_id":"c","category":["x"]}\n', "line 3 is not a whole task"),
     ],
 )
 def test_a_damaged_list_is_refused_with_the_line(
@@ -121,18 +121,14 @@ def test_a_line_that_is_no_task_is_refused_where_it_is_read(tmp_path: Path) -> N
         tasks.read_at(run_dir, 0)
 
 
-@pytest.mark.slow
-def test_a_hundred_thousand_lines_are_listed_in_half_a_second(tmp_path: Path) -> None:
-    specs = [TaskSpec(task_id=f"task-{n}", question="q" * 1_000) for n in range(100)]
-    run_dir = a_run(tmp_path, specs=specs)
+def test_a_listing_reads_the_head_of_a_line_and_not_its_question(tmp_path: Path) -> None:
+    run_dir = a_run(tmp_path, specs=[TaskSpec(task_id="a", question="q" * 1_000, category="c")])
     path = run_dir / layout.TASKS
-    path.write_bytes(path.read_bytes() * 1_000)
+    path.write_bytes(path.read_bytes().replace(b"qqq", b'"{['))
 
-    began = process_time()
-    count = sum(1 for _ in tasks.entries(run_dir))
+    (entry,) = tasks.entries(run_dir)
 
-    assert count == 100_000
-    assert process_time() - began < 1.5  # 0.15 s on a quiet machine
+    assert (entry.task_id, entry.category) == ("a", "c")
 
 
 def test_a_digest_tells_whether_a_task_has_the_same_content(tmp_path: Path) -> None:
