@@ -199,7 +199,10 @@ def _run(
     ]
     print("$ " + " ".join(_shown(word) for word in command), flush=True)
     # A group of its own: Ctrl-C reaches it once, through us, whoever sent it to whom.
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0)
+    # Its report is shown at the end, with what the numbers mean; what goes on is told on stderr.
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, process_group=0
+    )
     try:
         code = process.wait()
     except BaseException:
