@@ -18,7 +18,7 @@ TIDY := $(PY) tests/tidy.py
 # A file's tests stay together, because they share what they start. Those with real services wait most
 # of the time, so more of them fit on a machine.
 TOGETHER := -n 2 --dist loadfile
-WAITING := -n 5 --dist loadfile --no-loadscope-reorder
+WAITING := -n 4 --dist loadfile --no-loadscope-reorder
 
 export PIP_CACHE_DIR ?= $(CURDIR)/.cache/pip
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
