@@ -15,11 +15,11 @@ from typing import Final
 COURTESY_S: Final = 0.25
 """Nothing relies on being alone: whoever has waited for so long goes on beside the others, so that a
 share or a broker that is slow holds up nobody for longer."""
-QUEUE: Final = 64
+MOST_WAITING: Final = 64
 """When so many wait already, to wait as well helps nobody: a thousand that end at once all go on."""
 
 _turn: Final = threading.Lock()
-_queue: Final = threading.Semaphore(QUEUE)
+_queue: Final = threading.Semaphore(MOST_WAITING)
 
 
 class _Own(threading.local):
@@ -31,7 +31,7 @@ _own: Final = _Own()
 
 @contextmanager
 def bookkeeping() -> Iterator[None]:
-    """Look at the run, talk to the broker, publish; not to be nested."""
+    """Look at the run, talk to the broker, publish; not to be nested: a thread waits for itself in vain."""
     _own.has_turn = _begin()
     try:
         yield
@@ -40,7 +40,7 @@ def bookkeeping() -> Iterator[None]:
 
 
 @contextmanager
-def elsewhere() -> Iterator[None]:
+def others_go_on() -> Iterator[None]:
     """Let the others go on while this thread waits for a plug-in, for its turn, or for time to pass."""
     if not _own.has_turn:
         yield

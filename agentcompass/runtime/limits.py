@@ -21,7 +21,7 @@ from agentcompass.models.base import JsonObject
 from agentcompass.models.context import CallTurn
 from agentcompass.models.limits import ModelLimits
 from agentcompass.models.request import ModelSpec
-from agentcompass.runtime.bookkeeping import elsewhere
+from agentcompass.runtime.bookkeeping import others_go_on
 from agentcompass.runtime.calling.interrupts import Stopped
 from agentcompass.runtime.ports import (
     Admitted,
@@ -75,7 +75,7 @@ class Turns:
             answer = self._ask(slot, bounds, tokens)
             if isinstance(answer, Admitted):
                 return Entry(slot, answer.limit, 0.0)
-            with elsewhere(), stand_still():
+            with others_go_on(), stand_still():
                 admitted = self._waited(slot, bounds, tokens, answer)
                 return Entry(slot, admitted.limit, time.monotonic() - began_s)
         except BaseException:

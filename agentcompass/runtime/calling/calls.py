@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import ParamSpec, TypeVar, cast
 
-from agentcompass.runtime.bookkeeping import elsewhere
+from agentcompass.runtime.bookkeeping import others_go_on
 from agentcompass.runtime.calling.alarm import call_with_alarm
 from agentcompass.runtime.calling.interrupts import DeadlineReached, Limit, Stopped
 from agentcompass.runtime.calling.loop import call_in_loop
@@ -45,7 +45,7 @@ def call(limit: Limit, fn: Callable[P, T | Awaitable[T]], *args: P.args, **kwarg
         Stopped: the execution is ended from outside.
     """
     limit.check()
-    with elsewhere():
+    with others_go_on():
         return _called(limit, partial(fn, *args, **kwargs), is_coroutine=is_async(fn))
 
 

@@ -14,14 +14,12 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Final, Generic, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 from agentcompass.errors import AttemptFailure
 from agentcompass.runtime.calling.interrupts import Interrupt, Limit
 
 T = TypeVar("T")
-_LONGEST_WAIT_S: Final = 3600.0
-"""A wait is repeated after this; the system knows no endless one with a limit."""
 
 
 class Job(Generic[T]):
@@ -132,9 +130,13 @@ class Bell:
         self.ring: Callable[[], None] = partial(self._rings.put, None)
 
     def wait(self, timeout_s: float) -> bool:
-        """Return True as soon as it has been rung since the last time, False after the time."""
+        """Return True when it is rung, at once for a ring that nobody waited for; else False.
+
+        Args:
+            timeout_s: at least 0; more than the system can express is as long as that.
+        """
         try:
-            self._rings.get(timeout=min(max(timeout_s, 0.0), _LONGEST_WAIT_S))
+            self._rings.get(timeout=min(timeout_s, threading.TIMEOUT_MAX))
         except queue.Empty:
             return False
         return True

@@ -13,7 +13,7 @@ from agentcompass.errors import AttemptFailure, FormatUnknown, RecordCorrupt, Us
 from agentcompass.models.checkpoint import Checkpoint
 from agentcompass.models.issue import Issue
 from agentcompass.models.result import AttemptResult
-from agentcompass.runtime.bookkeeping import elsewhere
+from agentcompass.runtime.bookkeeping import others_go_on
 from agentcompass.runtime.calling.interrupts import Stopped
 from agentcompass.runtime.delivery.alone_process import AloneProcess, DiedAlone
 from agentcompass.runtime.delivery.decide import Decision, Facts, NotExecuted, alone_deaths, decide
@@ -133,7 +133,7 @@ class Held:
             execution = self._execution(view, process.pid)
             with self.keeper.watch(execution) as watch:
                 try:
-                    with elsewhere():
+                    with others_go_on():
                         record = process.execute(watch, execution.stop)
                 except UsageError as error:
                     return self._cannot_load(view, error)

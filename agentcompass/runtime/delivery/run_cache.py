@@ -19,7 +19,7 @@ from agentcompass.models.request import AttemptPlan, ComponentSpec, ExecutionSet
 from agentcompass.models.run_info import RunInfo
 from agentcompass.models.task import TaskSpec
 from agentcompass.runtime import components, policy
-from agentcompass.runtime.bookkeeping import elsewhere
+from agentcompass.runtime.bookkeeping import others_go_on
 from agentcompass.runtime.execution.attempt import Parts
 from agentcompass.runtime.site import Site
 from agentcompass.runtime.values.references import on_worker, references
@@ -142,7 +142,7 @@ def awaited(run_dir: Path, patience_s: float, sleep: Callable[[float], object]) 
         except RunNotSealed:
             if waited_s >= patience_s:
                 raise
-        with elsewhere():
+        with others_go_on():
             sleep(_LOOK_EVERY_S)
         waited_s += _LOOK_EVERY_S
 

@@ -27,7 +27,7 @@ from agentcompass.models.limits import Limits
 from agentcompass.models.metric import MetricContract
 from agentcompass.models.plan import ExecutionPlan
 from agentcompass.models.task import TaskSpec
-from agentcompass.runtime.bookkeeping import elsewhere
+from agentcompass.runtime.bookkeeping import others_go_on
 from agentcompass.runtime.calling.interrupts import GRACE_S, Limit, Stopped
 from agentcompass.runtime.execution.failures import safe_traceback
 from agentcompass.runtime.limits import Turns
@@ -109,7 +109,7 @@ class Attempt:
     def pause(self, seconds: float) -> None:
         """Wait before a retry; raises `Stopped` if the execution is ended meanwhile."""
         self.watch.until(time.monotonic() + seconds + HARD_GRACE_S, "run_timeout")
-        with elsewhere():
+        with others_go_on():
             if self.site.sleep is None:
                 self.stop.wait(seconds)
             else:

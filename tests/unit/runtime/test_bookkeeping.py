@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentcompass.runtime import bookkeeping as module
-from agentcompass.runtime.bookkeeping import bookkeeping, elsewhere
+from agentcompass.runtime.bookkeeping import bookkeeping, others_go_on
 from agentcompass.runtime.calling import calls
 from tests.unit.runtime.conftest import a_limit
 
@@ -46,17 +46,20 @@ class Visitor:
             self.was_here.set()
 
 
-def test_one_waits_for_the_other() -> None:
+def a_visitor_waits(around: Callable[[], None] = lambda: None) -> bool:
+    """Keep books and do something meanwhile; return whether a visitor then came only afterwards."""
     visitor = Visitor()
-
+    thread = threading.Thread(target=visitor)
     with bookkeeping():
-        thread = threading.Thread(target=visitor)
+        around()
         thread.start()
         was_here_too_early = visitor.was_here.wait(0.1)
     thread.join(LONG_S)
+    return visitor.was_here.is_set() and not was_here_too_early
 
-    assert not was_here_too_early
-    assert visitor.was_here.is_set()
+
+def test_one_waits_for_the_other() -> None:
+    assert a_visitor_waits()
 
 
 def test_who_has_waited_long_enough_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +76,7 @@ def test_who_went_on_takes_nobody_elses_turn(monkeypatch: pytest.MonkeyPatch) ->
         pass
     monkeypatch.setattr(module, "COURTESY_S", LONG_S)
 
-    test_one_waits_for_the_other()
+    assert a_visitor_waits()
 
 
 def test_where_many_wait_already_nobody_joins_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,25 +87,19 @@ def test_where_many_wait_already_nobody_joins_them(monkeypatch: pytest.MonkeyPat
         assert visitor.was_here.wait(LONG_S)
 
 
-def test_who_is_elsewhere_lets_others_go_on_and_comes_back() -> None:
-    visitor, late = Visitor(), Visitor()
-
-    with bookkeeping():
-        with elsewhere(), beside(visitor):
+def test_who_lets_others_go_on_comes_back() -> None:
+    def let_one_go_on() -> None:
+        visitor = Visitor()
+        with others_go_on(), beside(visitor):
             assert visitor.was_here.wait(LONG_S)
-        thread = threading.Thread(target=late)
-        thread.start()
-        was_here_too_early = late.was_here.wait(0.1)
-    thread.join(LONG_S)
 
-    assert not was_here_too_early
-    assert late.was_here.is_set()
+    assert a_visitor_waits(let_one_go_on)
 
 
 def test_an_error_gives_the_turn_back() -> None:
     with pytest.raises(OSError, match="full"), bookkeeping():
         raise OSError("full")
-    with pytest.raises(OSError, match="full"), bookkeeping(), elsewhere():
+    with pytest.raises(OSError, match="full"), bookkeeping(), others_go_on():
         raise OSError("full")
 
     visitor = Visitor()
