@@ -36,6 +36,8 @@ class Repeating(threading.Thread):
                     logger.exception("%s failed; it goes on", self.name)
             self._end.wait(self._every_s)
 
-    def end(self) -> None:
-        """Stop after the current tick."""
+    def end(self, patience_s: float) -> None:
+        """Stop after the current tick; wait for the end of that one, but no longer than so."""
         self._end.set()
+        if self.is_alive():
+            self.join(patience_s)

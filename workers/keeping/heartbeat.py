@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from redis import Redis
 
 from agentcompass.runtime.ports import StopReason
 from workers.broker.client import UNREACHABLE
-from workers.broker.leases import Holding, RedisLeases
+from workers.broker.leases import Extended, Holding, RedisLeases
 from workers.broker.parking import Parking
 from workers.keeping import processes, slips
 from workers.mends.visibility import keep_visible
@@ -72,8 +72,21 @@ class Heartbeat:
         keep_visible(self._client, time.time())
         holdings = [Holding(slip.lease, slip.token, slip.holder) for slip in alive]
         found = self._leases.extend(holdings)
-        for slip in alive:
-            if found[slip.token] == "lost":
+        changed = [slip for slip in alive if found[slip.token] != "kept"]
+        if changed:
+            self._obey(changed, found)
+
+    def _obey(self, changed: list[slips.Slip], found: Mapping[str, Extended]) -> None:
+        """Stop what has lost its lease; of what has ended since we looked, keep no lease.
+
+        An execution wipes its slip off and then releases its lease. If that comes between our look
+        and our beat, the beat has claimed anew what nobody works on.
+        """
+        living = {slip.token for slip, _ in slips.read_all(self._directory)}
+        for slip in changed:
+            if found[slip.token] == "claimed_again" and slip.token not in living:
+                self._leases.release_by_name(slip.lease, slip.token)
+            elif found[slip.token] == "lost" and slip.token in living:
                 logger.warning("lease of %s attempt %d is lost", slip.task_id, slip.attempt)
                 self._stop(slip, "lease_lost")
 

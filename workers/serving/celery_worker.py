@@ -57,6 +57,8 @@ logger = logging.getLogger(__name__)
 
 FINALIZER_THREADS: Final = 2
 """A run of 100,000 being reduced does not keep a small one waiting."""
+LAST_TICK_S: Final = 2.0
+"""A heartbeat that is cut off could leave behind a lease that it has just claimed anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +196,7 @@ def _run(app: Celery, bench: Bench, clocks: Clocks) -> int:
     worker = _celery_worker(app, bench.options)
     worker.start()
     for thread in threads:
-        thread.end()
+        thread.end(LAST_TICK_S)
     return int(worker.exitcode or state.should_stop or 0)
 
 

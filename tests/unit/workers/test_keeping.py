@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -240,7 +241,30 @@ def test_a_tick_that_fails_is_repeated_and_said_once(caplog: pytest.LogCaptureFi
     thread.start()
     while len(ticks) < 3:
         time.sleep(0.001)
-    thread.end()
-    thread.join()
+    thread.end(60.0)
 
+    assert not thread.is_alive()
     assert caplog.text.count("enforcer failed") == 1
+
+
+def test_the_last_tick_is_not_cut_off_and_not_waited_for_longer_than_allowed() -> None:
+    began, may_end = threading.Event(), threading.Event()
+    ended: list[float] = []
+
+    def tick(now_s: float) -> None:
+        began.set()
+        may_end.wait()
+        ended.append(now_s)
+
+    thread = Repeating("heartbeat", 3_600.0, tick)
+    thread.end(0.0)  # a worker that was never ready
+    thread = Repeating("heartbeat", 3_600.0, tick)
+    thread.start()
+    began.wait()
+
+    thread.end(0.01)
+    still_in_it = thread.is_alive()
+    may_end.set()
+    thread.end(60.0)
+
+    assert (still_in_it, thread.is_alive(), len(ended)) == (True, False, 1)

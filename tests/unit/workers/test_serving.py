@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -150,13 +151,15 @@ def test_what_is_not_acknowledged_stays_invisible_to_others(
 class FakeLeases:
     def __init__(self) -> None:
         self.released: list[str] = []
-        self.lost: set[str] = set()
+        self.found: dict[str, str] = {}
         self.is_away = False
+        self.meanwhile: Callable[[], object] = lambda: None
 
     def extend(self, holdings: list[Any]) -> dict[str, str]:
         if self.is_away:
             raise RedisIsAway
-        return {each.token: "lost" if each.token in self.lost else "kept" for each in holdings}
+        self.meanwhile()
+        return {each.token: self.found.get(each.token, "kept") for each in holdings}
 
     def release_by_name(self, _lease: str, token: str) -> None:
         self.released.append(token)
@@ -188,12 +191,37 @@ def test_an_execution_whose_lease_another_token_holds_is_stopped(
     tmp_path: Path, leases: FakeLeases
 ) -> None:
     stopped: list[Any] = []
-    leases.lost = {"mine"}
+    leases.found = {"mine": "lost"}
 
     with SlipKeeper(tmp_path, "w").watch(an_execution("mine", 1)):
         beating(leases, tmp_path, stopped, []).tick(0.0)
 
     assert stopped == [("mine", "lease_lost")]
+
+
+@pytest.mark.parametrize(("found", "released"), [("claimed_again", ["mine"]), ("lost", [])])
+def test_of_what_ends_between_look_and_beat_no_lease_is_kept(
+    tmp_path: Path, leases: FakeLeases, found: str, released: list[str]
+) -> None:
+    stopped: list[Any] = []
+    leases.found = {"mine": found}
+    slip = slips.OpenSlip(tmp_path, SlipKeeper(tmp_path, "w")._slip_of(an_execution("mine", 1)))
+    leases.meanwhile = slip.close
+
+    beating(leases, tmp_path, stopped, []).tick(0.0)
+
+    assert (leases.released, stopped) == (released, [])
+
+
+def test_a_lease_that_redis_forgot_is_kept_while_its_execution_lives(
+    tmp_path: Path, leases: FakeLeases
+) -> None:
+    leases.found = {"mine": "claimed_again"}
+
+    with SlipKeeper(tmp_path, "w").watch(an_execution("mine", 1)):
+        beating(leases, tmp_path, [], []).tick(0.0)
+
+    assert leases.released == []
 
 
 def test_an_execution_goes_on_while_redis_is_away(
