@@ -49,10 +49,10 @@ StandStill = Callable[[], AbstractContextManager[None]]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A slot that is ours."""
+    """How a slot became ours."""
 
-    slot: Slot
     limit: int | None
+    """How many could be there at once; None means any number."""
     waited_s: float
 
 
@@ -67,17 +67,20 @@ class Turns:
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _patience_s: float = PATIENCE_S
 
-    def enter(self, place: str, bounds: Bounds, stand_still: StandStill, tokens: int = 0) -> Entry:
-        """Return when there is a slot; raises `Stopped` soon after a stop."""
-        slot = Slot(place, self.holder, self.token, next(self._numbers))
+    def slot(self, place: str) -> Slot:
+        """Return a slot to ask for."""
+        return Slot(place, self.holder, self.token, next(self._numbers))
+
+    def enter(self, slot: Slot, bounds: Bounds, stand_still: StandStill, tokens: int = 0) -> Entry:
+        """Return when the slot is ours; raises `Stopped` soon after a stop."""
         began_s = time.monotonic()
         try:
             answer = self._ask(slot, bounds, tokens)
             if isinstance(answer, Admitted):
-                return Entry(slot, answer.limit, 0.0)
+                return Entry(answer.limit, 0.0)
             with others_go_on(), stand_still():
                 admitted = self._waited(slot, bounds, tokens, answer)
-                return Entry(slot, admitted.limit, time.monotonic() - began_s)
+                return Entry(admitted.limit, time.monotonic() - began_s)
         except BaseException:
             self.limits.leave(slot, bounds)
             raise
@@ -120,20 +123,23 @@ class ModelGate:
         """Wait until one more request may be sent."""
         if self._is_closed:
             raise RuntimeError("this step of the attempt is over; its model is not yours")
-        entry = self._turns.enter(self._place, self._bounds, self._stand_still, tokens)
-        self._open[entry.slot.number] = entry.slot
+        # Known before it is asked for: plug-in code is interrupted anywhere, also while it gives back.
+        slot = self._turns.slot(self._place)
+        self._open[slot.number] = slot
+        entry = self._turns.enter(slot, self._bounds, self._stand_still, tokens)
         self._calls += 1
         self._waited_s += entry.waited_s
         if not self._seen or self._seen[-1][1] != entry.limit:
             self._seen.append((self._calls, entry.limit))
             del self._seen[:-_HISTORY]
-        return CallTurn(entry.slot.number, entry.waited_s)
+        return CallTurn(slot.number, entry.waited_s)
 
     def leave(self, turn: CallTurn, tokens: int | None) -> None:
         """Make room for the next one."""
-        slot = self._open.pop(turn.number, None)
+        slot = self._open.get(turn.number)
         if slot is not None:
             self._turns.limits.leave(slot, self._bounds, tokens)
+            self._open.pop(turn.number, None)
 
     def slow_down(self, turn: CallTurn, retry_after_s: float | None) -> None:
         """Say that the server was busy."""
@@ -143,7 +149,7 @@ class ModelGate:
             self._turns.limits.slow_down(slot, self._bounds, for_s)
 
     def close(self) -> None:
-        """Give back what calls have left that were interrupted."""
+        """Give back what interrupted calls held or waited for. Not called by what is interrupted."""
         self._is_closed = True
         while self._open:
             _, slot = self._open.popitem()

@@ -71,10 +71,9 @@ def _wait_for_a_slot(
         return
     reason: KillReason = "setup_timeout" if where == "open" else "evaluation_timeout"
     bounds = Bounds(at_once)
-    entry = turns.enter(
-        environment_place(kind), bounds, partial(attempt.standing_still, limit, reason)
-    )
-    _GIVE_BACK[environment] = partial(turns.limits.leave, entry.slot, bounds)
+    slot = turns.slot(environment_place(kind))
+    turns.enter(slot, bounds, partial(attempt.standing_still, limit, reason))
+    _GIVE_BACK[environment] = partial(turns.limits.leave, slot, bounds)
 
 
 def closed(environment: Environment[BaseModel]) -> Failure | None:

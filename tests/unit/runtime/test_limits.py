@@ -10,9 +10,9 @@ from contextlib import contextmanager
 import pytest
 
 from agentcompass.models.request import ModelSpec
-from agentcompass.runtime.calling.interrupts import Stopped
-from agentcompass.runtime.limits import ModelGate, Turns, endpoint_place, environment_place
-from agentcompass.runtime.ports import Admitted, Bounds, LeaseKey, NotYet, StopSignal
+from agentcompass.runtime.calling.interrupts import Interrupt, Stopped
+from agentcompass.runtime.limits import Entry, ModelGate, Turns, endpoint_place, environment_place
+from agentcompass.runtime.ports import Admitted, Bounds, LeaseKey, NotYet, Slot, StopSignal
 from tests.support.turnstile import FakeLimits
 
 KEY = LeaseKey("root", "run", 0, 1)
@@ -31,14 +31,34 @@ class Stands:
         yield
 
 
+class CutOff(FakeLimits):
+    """Interrupts whoever asks a second time, and whoever gives back."""
+
+    is_cut = False
+
+    def enter(self, slot: Slot, bounds: Bounds, tokens: int = 0) -> Admitted | NotYet:
+        if self.is_cut and not self.answers:
+            raise Interrupt
+        return super().enter(slot, bounds, tokens)
+
+    def leave(self, slot: Slot, bounds: Bounds, tokens: int | None = None) -> None:
+        if self.is_cut:
+            raise Interrupt
+        super().leave(slot, bounds, tokens)
+
+
 def turns(limits: FakeLimits, stop: StopSignal | None = None, **more: float) -> Turns:
     return Turns(limits, KEY, "token", stop or StopSignal(), **more)  # type: ignore[arg-type]
+
+
+def enter(waiting: Turns, still: Stands) -> Entry:
+    return waiting.enter(waiting.slot("model:a"), FOUR, still)
 
 
 def test_who_is_let_in_at_once_has_waited_for_nothing() -> None:
     still = Stands()
 
-    entry = turns(FakeLimits()).enter("model:a", FOUR, still)
+    entry = enter(turns(FakeLimits()), still)
 
     assert (entry.limit, entry.waited_s, still.times) == (4, 0.0, 0)
 
@@ -47,7 +67,7 @@ def test_time_stands_still_while_others_go_first() -> None:
     still = Stands()
     limits = FakeLimits([NotYet(0.01), NotYet(0.01)])
 
-    entry = turns(limits).enter("model:a", FOUR, still)
+    entry = enter(turns(limits), still)
 
     assert still.times == 1
     assert entry.waited_s >= 0.02
@@ -64,7 +84,7 @@ def test_a_stop_ends_the_waiting_and_gives_the_place_in_the_queue_back() -> None
 
     threading.Thread(target=stop_when_it_waits, daemon=True).start()
     with pytest.raises(Stopped):
-        turns(limits, stop).enter("model:a", FOUR, Stands())
+        enter(turns(limits, stop), Stands())
 
     assert limits.did[-1] == ("leave", "model", 1, None)
 
@@ -73,10 +93,10 @@ def test_if_nobody_answers_it_waits_a_little_and_goes_on_without() -> None:
     limits = FakeLimits(is_reachable=False)
     waiting = turns(limits, _patience_s=0.6)
 
-    assert waiting.enter("model:a", FOUR, Stands()).limit is None
+    assert enter(waiting, Stands()).limit is None
     asked = len(limits.did)
     began_s = time.monotonic()
-    waiting.enter("model:a", FOUR, Stands())
+    enter(waiting, Stands())
 
     assert asked == 2
     assert len(limits.did) == asked + 1  # the patience of an execution is spent once
@@ -119,6 +139,23 @@ class TestGate:
         gate.leave(turn, 5)
 
         assert limits.did == [("enter", "model", 1), ("leave", "model", 1, None)]
+
+    def test_an_interrupt_anywhere_leaves_no_place_taken(self) -> None:
+        waits, holds = CutOff([NotYet(0.0)]), CutOff()
+        queued = ModelGate(turns(waits), "model:a", FOUR, Stands())
+        inside = ModelGate(turns(holds), "model:a", FOUR, Stands())
+        turn = inside.enter(1)
+        waits.is_cut = holds.is_cut = True
+        with pytest.raises(Interrupt):
+            queued.enter(1)
+        with pytest.raises(Interrupt):
+            inside.leave(turn, 5)
+        waits.is_cut = holds.is_cut = False
+
+        queued.close()
+        inside.close()
+
+        assert waits.did[-1] == holds.did[-1] == ("leave", "model", 1, None)
 
     def test_nobody_calls_after_the_step_is_over(self) -> None:
         gate = ModelGate(turns(FakeLimits()), "model:a", FOUR, Stands())
