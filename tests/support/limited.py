@@ -26,22 +26,31 @@ class Counting:
     refuse_call: int = 0
     """The number of the call that is told to come back later; -1: each one is refused for good."""
     retry_after: str = "2"
+    together: int = 1
+    """So many calls have to be there before the first one is answered."""
     held: str = ""
     """Questions that begin with this are answered only after `let_go`."""
+    held_calls: range = range(0)
+    """Numbers of calls that are answered only after `let_go`."""
     let_go: threading.Event = field(default_factory=threading.Event)
     arrivals: list[tuple[float, str]] = field(default_factory=list)
     refused_at_s: float | None = None
+    _met: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def answer(self, call: Call) -> Answer:
         with self._lock:
             self.arrivals.append((time.monotonic(), call.prompt))
+            number = len(self.arrivals)
             if self.refuse_call < 0:
                 return Answer("no", status=400, delay_s=self.delay_s)
-            if len(self.arrivals) == self.refuse_call:
+            if number == self.refuse_call:
                 self.refused_at_s = time.monotonic()
                 return rate_limited(self.retry_after)
-        if self.held and call.prompt.startswith(self.held):
+        if number >= self.together:
+            self._met.set()
+        self._met.wait(60)
+        if number in self.held_calls or (self.held and call.prompt.startswith(self.held)):
             self.let_go.wait(60)
         return Answer(call.prompt.split()[-1], delay_s=self.delay_s)
 

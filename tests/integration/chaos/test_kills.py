@@ -48,7 +48,7 @@ def test_a_machine_that_stood_still_may_not_publish_over_its_successor(
     house = empty_house
     sleeper = house.worker(pool, slots=1)
     house.awaits(sleeper)
-    run = house.detached(1, script={"t0": "sleep:3|ok"}, pool=pool)
+    run = house.detached(1, script={"t0": "sleep:6|ok"}, pool=pool)
     until(lambda: run.executed() == 1, "the attempt executes")
     frozen = freeze(sleeper.pid)
     house.worker(pool, slots=1)

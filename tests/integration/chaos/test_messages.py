@@ -86,13 +86,16 @@ def test_a_callback_that_got_lost_is_made_up_for(empty_house: House, who: str) -
 
 
 def test_an_early_callback_writes_nothing_final(house: House) -> None:
-    run = house.detached(5, script={"t4": "sleep:3"})
-    until(lambda: run.results() >= 3, "most of it is done")
+    may_end = house.cluster.directory / "may-end"
+    last = f"run:until test -e {may_end}; do sleep 0.1; done"
+    run = house.detached(5, script={"t4": last})
+    until(lambda: run.results() == 4, "all others are done")
 
     finalize(house, run)
 
     until(lambda: is_asked(house, run), "the finalizer has looked")
     assert not (run.dir / "metrics.json").exists()
+    may_end.touch()
     run.wait()
     assert run.counts()["evaluated"] == 5
 

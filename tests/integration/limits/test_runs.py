@@ -31,24 +31,26 @@ def run(cluster: Cluster, config: str, *more: str) -> Said:
 def test_two_runs_at_one_endpoint_share_it_however_large_the_first_one_is(
     cluster: Cluster,
 ) -> None:
-    with model(Counting(delay_s=0.15)) as server:
+    script = Counting(delay_s=0.05, held="big")
+    with model(script) as server:
         big, small = Questions(cluster, server, 40), Questions(cluster, server, 8)
         limits = {"limits": CALLS}
         cluster.worker("threads", concurrency=64)
-        first = cluster.start(
-            "run", "--broker", cluster.broker.url, "--config", big.config("big", execution=limits)
-        )
-        until(lambda: len(server.traffic.calls) >= 4, "the big run began")
+        both = []
+        for name, questions, waits in (("big", big, 40 - 2), ("small", small, 8)):
+            config = questions.config(name, execution=limits)
+            both.append(cluster.start("run", "--broker", cluster.broker.url, "--config", config))
+            until(lambda n=waits: n in queues(cluster), f"{name} waits")  # type: ignore[misc]
 
-        assert run(cluster, small.config("small", execution=limits)).code == 0
-        assert first.wait(60) == 0
+        script.let_go.set()
 
+        assert [process.wait(60) for process in both] == [0, 0]
         asked = [call.prompt.split()[0] for call in server.traffic.calls]
     begin = asked.index("small")
     end = len(asked) - asked[::-1].index("small")
     assert server.traffic.most_active == 2
-    # In turns: as many of the one as of the other, and some that were on their way already.
-    assert asked[begin:end].count("big") <= 8 + 4
+    # In turns: as many of the one as of the other, and those that were let in with the first.
+    assert asked[begin:end].count("big") <= 8 + 2
 
 
 def test_requests_per_minute_hold_over_all_workers_and_cancelling_ends_the_wait(
@@ -80,8 +82,13 @@ def test_requests_per_minute_hold_over_all_workers_and_cancelling_ends_the_wait(
 
 
 def waiting(cluster: Cluster) -> int:
-    queues: Any = cluster.broker.client.scan_iter("ac:at:model:*:queue:*")
-    return sum(int(str(cluster.broker.client.zcard(name))) for name in queues)
+    return sum(queues(cluster))
+
+
+def queues(cluster: Cluster) -> list[int]:
+    """Return how many wait, of each run."""
+    names: Any = cluster.broker.client.scan_iter("ac:at:model:*:queue:*")
+    return [int(str(cluster.broker.client.zcard(name))) for name in names]
 
 
 def test_attempts_of_a_run_at_once_and_no_slot_waits_for_them(cluster: Cluster) -> None:
@@ -106,7 +113,7 @@ def test_attempts_of_a_run_at_once_and_no_slot_waits_for_them(cluster: Cluster) 
 
 
 def test_environments_of_a_kind_at_once(cluster: Cluster) -> None:
-    with model(Counting(delay_s=0.2)) as server:
+    with model(Counting(delay_s=0.2, together=3)) as server:
         questions = Questions(cluster, server, 10)
         for _ in range(2):
             cluster.worker("threads", concurrency=5)

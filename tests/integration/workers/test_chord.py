@@ -63,7 +63,7 @@ def test_duplicates_that_return_while_their_first_runs_do_not_fire_the_callback(
 
 
 def test_a_finished_holder_wakes_its_parked_duplicate(lab: WorkerLab) -> None:
-    run = lab.run(1, s0={"seconds": 1})
+    run = lab.run(1, s0={"seconds": 4})
     lab.queue.resend(run, 1, pending(1))
     lab.dispatch(run, 1)
 
@@ -129,11 +129,11 @@ def test_a_callback_that_comes_early_waits_for_the_rest(lab: WorkerLab) -> None:
 def test_attempts_longer_than_the_visibility_timeout_run_once_in_either_pool(
     lab: WorkerLab,
 ) -> None:
-    run = lab.run(2, s0={"seconds": 6}, s1={"seconds": 6})
+    run = lab.run(2, s0={"seconds": 9}, s1={"seconds": 9})
     lab.dispatch(run, 2)
 
-    lab.worker("prefork", 1, AGENTCOMPASS_VISIBILITY_S="1")
-    lab.worker("threads", 1, AGENTCOMPASS_VISIBILITY_S="1")
+    lab.worker("prefork", 1, AGENTCOMPASS_VISIBILITY_S="3")
+    lab.worker("threads", 1, AGENTCOMPASS_VISIBILITY_S="3")
     until(lambda: len(ledger(run, "start")) == 2)
     lab.worker("threads", 2), lab.finalizer()  # idle: would take what becomes visible
 

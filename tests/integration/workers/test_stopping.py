@@ -28,7 +28,7 @@ def cancel(run: RunAddress, *attempts: AttemptRef) -> None:
 
 @POOLS
 def test_a_warm_shutdown_lets_attempts_finish(lab: WorkerLab, pool: Pool) -> None:
-    run = lab.run(6, s0={"seconds": 2}, s1={"seconds": 2})
+    run = lab.run(6, s0={"seconds": 4}, s1={"seconds": 4})
     lab.dispatch(run, 6)
     worker = lab.worker(pool, AGENTCOMPASS_GRACE_S="30")
     until(lambda: len(ledger(run, "start")) == 2)
@@ -61,10 +61,10 @@ def test_a_second_request_to_stop_does_not_wait_for_the_grace(lab: WorkerLab) ->
     run = lab.run(1, s0={"seconds": 600})
     lab.dispatch(run, 1)
     worker = lab.worker(AGENTCOMPASS_GRACE_S="600")
-    until(lambda: ledger(run, "start"))
+    until(lambda: ledger(run, "start") and lab.queue.workers("default"))
 
     worker.terminate()
-    time.sleep(0.5)
+    until(lambda: not lab.queue.workers("default"))  # it has heard
     worker.terminate()
 
     assert worker.wait(40) == 0
