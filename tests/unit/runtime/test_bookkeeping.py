@@ -62,6 +62,14 @@ def test_one_waits_for_the_other() -> None:
     assert a_visitor_waits()
 
 
+def test_inside_of_itself_it_keeps_the_turn_that_it_has() -> None:
+    def nested() -> None:
+        with bookkeeping():
+            pass
+
+    assert a_visitor_waits(nested)
+
+
 def test_who_has_waited_long_enough_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "COURTESY_S", 0.01)
     visitor = Visitor()
