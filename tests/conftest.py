@@ -27,8 +27,15 @@ settings.register_profile("nightly", max_examples=50_000, deadline=None, print_b
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 
+PATIENCE_S = 180
+"""So long a test with real services may take, unless it says otherwise: the machine may be busy."""
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that take longest, or all would wait for one of them in the end."""
+    for item in items:
+        if item.get_closest_marker("integration") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(PATIENCE_S))
     place = {name: number for number, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: place.get(item.path.name, len(place)))

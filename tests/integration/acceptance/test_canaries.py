@@ -15,7 +15,7 @@ from tests.support.canaries import CANARIES, VARIABLES, leaks, leaks_in_files
 from tests.support.cluster import Cluster, Said, until
 from tests.support.watching import FlowerApi, Monitor, everything_in
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.integration
 
 TASKS = ("plain", "raises", "retries", "judge")
 CONTENT = "password=swordfish; token: abc; api_key: missing; https://u:p@host/?api_key=x"

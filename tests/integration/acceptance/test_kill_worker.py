@@ -13,7 +13,7 @@ from agentcompass.store.check import check_run
 from tests.support.cluster import Cluster, Said, end_tree, ledger, until
 from tests.support.laboratory import Laboratory, Wanted
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.integration
 
 TASKS = 12
 

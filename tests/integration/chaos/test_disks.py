@@ -27,7 +27,7 @@ from tests.support.chaos_house import House, Run
 from tests.support.cluster import until
 from workers.dispatch import RedisQueue
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.integration
 SIZE = 5_500_000
 BIG = "trajectory:1000000"
 ARTIFACTS = "tests.support.chaos_agents:ArtifactBenchmark"

@@ -20,7 +20,7 @@ from tests.support.chaos_house import POOLS, House
 from tests.support.chaos_processes import marked_with
 from tests.support.cluster import end_tree, until
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.integration
 NAP = f"603.{os.getpid()}"
 BOTH = pytest.mark.parametrize("pool", POOLS)
 

@@ -18,7 +18,7 @@ from tests.support.chaos_house import POOLS, House
 from tests.support.chaos_processes import freeze, marked_with, thaw
 from tests.support.cluster import end_tree, until
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.integration
 NAP = f"604.{os.getpid()}"
 BOTH = pytest.mark.parametrize("pool", POOLS)
 

@@ -18,7 +18,7 @@ from workers.broker.lanes import lanes_of
 from workers.dispatch import RedisQueue
 from workers.settings import CONTROL_QUEUE
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.integration
 BOTH = pytest.mark.parametrize("pool", POOLS)
 
 

@@ -15,7 +15,7 @@ from agentcompass.store.check import check_run
 from tests.integration.cli.conftest import Bench
 from tests.support.cluster import series_of, until
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def test_a_broker_that_does_not_answer_is_told_in_time_and_nothing_is_reserved(
     bench: Bench,
 ) -> None:
     said = bench.cluster.call(
-        "run", *bench.flags(1, "--broker", "redis://:hunter22@127.0.0.1:1/0"), timeout_s=10
+        "run", *bench.flags(1, "--broker", "redis://:hunter22@127.0.0.1:1/0"), timeout_s=60
     )
 
     assert said.code == 2, said

@@ -14,7 +14,7 @@ from agentcompass.store.check import check_run
 from tests.integration.cli.conftest import Bench
 from tests.support.cluster import descendants, report_of, series_of, until
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.integration
 
 SLOW_TAIL = {"t3": "hang", "t4": "hang", "t5": "hang"}
 

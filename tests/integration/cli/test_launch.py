@@ -17,7 +17,7 @@ from tests.integration.cli.conftest import STUBS, Bench
 from tests.support.cluster import descendants, report_of, series_of, until
 from tests.support.stubs import executions
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.integration
 
 
 class Nightly:

@@ -17,7 +17,7 @@ import pytest
 from tests.support.docker_engine import IMAGE, docker
 from tests.support.sandboxes import needs_bubblewrap
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.integration
 WAIT_S = 60.0
 
 

@@ -139,7 +139,6 @@ def test_r01_a_coordinator_killed_while_it_takes_over_never_hides_the_source(
     assert fingerprint(run_dir_of(source)) == before
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("moment", ["reserved", "sealed", "executing"])
 def test_p20_a_kill_at_any_moment_of_the_target_leaves_the_source_as_it_was(
     cluster: Cluster, moment: str

@@ -13,7 +13,7 @@ from workers.app import make_app
 from workers.dispatch import headers
 from workers.serving.options import Pool
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.integration
 
 
 def started_s(line: str) -> float:

@@ -27,7 +27,7 @@ from workers.broker.client import connect
 from workers.dispatch import RedisQueue
 from workers.embedded import EmbeddedBroker, open_broker, open_brokers
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.integration
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from tests.support.broker import free_port
 from tests.support.worker_lab import WorkerLab, ledger, until
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.integration
 CANARY = "canary-4711"
 
 

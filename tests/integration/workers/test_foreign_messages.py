@@ -13,7 +13,7 @@ from workers.broker.signing import Signer
 from workers.broker.wire import Envelope
 from workers.dispatch import RedisQueue
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.integration
 CANARY = "canary-4711"
 
 

@@ -15,7 +15,7 @@ from agentcompass.store import control
 from tests.support.worker_lab import WorkerLab, is_running, kill_tree, ledger, until
 from workers.serving.options import Pool
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.integration
 POOLS = pytest.mark.parametrize("pool", ["prefork", "threads"])
 
 

@@ -16,7 +16,7 @@ from agentcompass.errors import UsageError
 from tests.support.worker_lab import QUICK, WorkerLab, ledger, until
 from workers.worker_main import WorkerOptions, serve_options
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.integration
 
 
 def supervise(program: list[str], tmp_path: Path) -> subprocess.Popen[bytes]:
