@@ -8,6 +8,7 @@
   - RunIncomplete       attempts are missing; `resume` goes on                          exit 3
 * AttemptFailure        recorded as the attempt's issue; never leaves the attempt
   · PermanentFailure    the same, and no retry is made
+* EnvironmentFailed     the same, classified by the step in which the environment failed
 
 Anything else that escapes is a bug and keeps its traceback. Every class hands all its arguments
 to `super().__init__`, so that it survives pickling, and builds its text in `__str__`.
@@ -214,3 +215,13 @@ class AttemptFailure(Exception):
 
 class PermanentFailure(AttemptFailure):
     """A failure that no retry can cure (401 to 403, a missing secret), so that none is made."""
+
+
+class EnvironmentFailed(Exception):
+    """The environment, not the plug-in that used it, failed; `__cause__` says how.
+
+    A harness that lets it pass may leave in `partial` what the agent had produced, as in
+    `AttemptFailure`.
+    """
+
+    partial: object = None

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agentcompass.environments.base import Command, ExecResult
+from agentcompass.errors import EnvironmentFailed
 
 
 class ProcessEnvironment:
@@ -69,3 +70,20 @@ class ProcessEnvironment:
 
     def download(self, source: str, target: Path) -> None:
         shutil.copyfile(self.folder / source, target)
+
+
+class BreakingEnvironment(ProcessEnvironment):
+    """Is gone after its first command."""
+
+    def exec(
+        self,
+        command: Command,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
+        stdin: str | None = None,
+    ) -> ExecResult:
+        if self.commands:
+            raise EnvironmentFailed("it is gone")
+        return super().exec(command, cwd=cwd, env=env, timeout_s=timeout_s, stdin=stdin)

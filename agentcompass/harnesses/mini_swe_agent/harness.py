@@ -13,7 +13,7 @@ from pydantic import Field
 from typing_extensions import override
 
 from agentcompass.environments.base import EnvironmentHandle
-from agentcompass.errors import AttemptFailure
+from agentcompass.errors import AttemptFailure, EnvironmentFailed
 from agentcompass.harnesses.base import Harness
 from agentcompass.harnesses.command import prompt_of
 from agentcompass.harnesses.mini_swe_agent.adapters import (
@@ -99,7 +99,7 @@ class MiniSweAgentHarness(Harness[MiniSweAgentParams]):
         )
         try:
             end = agent.run(prompt_of(prepared))
-        except AttemptFailure as failure:
+        except (AttemptFailure, EnvironmentFailed) as failure:
             failure.partial = _result(prepared, recorder, package, "failed", None)
             raise
         answer = end.get("submission") or recorder.last_words()

@@ -14,7 +14,7 @@ from pydantic import Field
 from typing_extensions import override
 
 from agentcompass.environments.base import EnvironmentHandle
-from agentcompass.errors import AttemptFailure, PermanentFailure
+from agentcompass.errors import AttemptFailure, EnvironmentFailed, PermanentFailure
 from agentcompass.harnesses.base import Harness
 from agentcompass.harnesses.own_time import OwnTime
 from agentcompass.harnesses.prompts import identity_headers, messages_of
@@ -97,7 +97,7 @@ class ToolLoop(Harness[ToolLoopParams]):
         agent.hears(messages_of(prepared, self._system_prompt(prepared)))
         try:
             end = agent.act()
-        except AttemptFailure as failure:
+        except (AttemptFailure, EnvironmentFailed) as failure:
             failure.partial = _result(prepared, agent, _End("failed"))
             raise
         return _result(prepared, agent, end)

@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeAlias
 
 from pydantic import ValidationError
 
-from agentcompass.errors import AttemptFailure, PermanentFailure
+from agentcompass.errors import AttemptFailure, EnvironmentFailed, PermanentFailure
 from agentcompass.models.issue import Issue, Phase, Severity
 from agentcompass.models.result import RunResult
 from agentcompass.runtime.calling.interrupts import DeadlineReached
@@ -59,10 +59,6 @@ DIAGNOSTICS_LIMIT: Final = 100_000
 """Characters of one traceback that we keep; the end says most."""
 
 
-class EnvironmentFailed(Exception):
-    """The environment, not the plug-in that used it, failed; `__cause__` says how."""
-
-
 @dataclass(frozen=True, slots=True)
 class Failure:
     """One thing that went wrong, with what only the retry decision and the evidence need."""
@@ -88,6 +84,7 @@ def failure_of(error: BaseException, where: Where) -> Failure:
     return Failure(
         issue=issue(default.severity, default.phase, code, message),
         diagnostics="" if timed_out else safe_traceback(error),
+        partial=_partial(error) if isinstance(error, EnvironmentFailed) else None,
     )
 
 
@@ -131,7 +128,6 @@ def _validation_text(error: ValidationError) -> str:
 
 def _classified(failure: AttemptFailure, where: Where) -> Failure:
     permanent = isinstance(failure, PermanentFailure) or failure.code in PERMANENT_CODES
-    partial = failure.partial if isinstance(failure.partial, RunResult) else None
     try:
         found = issue(failure.severity, failure.phase, failure.code, failure.message)
     except (ValidationError, AttributeError, TypeError) as error:
@@ -144,8 +140,12 @@ def _classified(failure: AttemptFailure, where: Where) -> Failure:
         diagnostics=safe_traceback(failure),
         is_permanent=permanent,
         retry_after_s=_seconds(failure.retry_after_s),
-        partial=partial,
+        partial=_partial(failure),
     )
+
+
+def _partial(failure: AttemptFailure | EnvironmentFailed) -> RunResult | None:
+    return failure.partial if isinstance(failure.partial, RunResult) else None
 
 
 def _seconds(value: object) -> float | None:

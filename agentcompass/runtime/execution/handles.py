@@ -21,11 +21,10 @@ from agentcompass.environments.base import (
     EnvironmentHandle,
     ExecResult,
 )
-from agentcompass.errors import AttemptFailure
+from agentcompass.errors import AttemptFailure, EnvironmentFailed
 from agentcompass.runtime.calling.calls import is_async
 from agentcompass.runtime.calling.interrupts import Limit
 from agentcompass.runtime.calling.loop import call_in_loop, in_thread
-from agentcompass.runtime.execution.failures import EnvironmentFailed
 
 T = TypeVar("T")
 _CALLERS_OWN = (FileNotFoundError, FileExistsError, NotADirectoryError, ValueError, TypeError)

@@ -11,13 +11,13 @@ from typing import Final
 from pydantic import BaseModel
 
 from agentcompass.environments.base import Environment, remove_tree
+from agentcompass.errors import EnvironmentFailed
 from agentcompass.models.checkpoint import ArtifactEntry, ArtifactManifest
 from agentcompass.models.task import ArtifactRequest
 from agentcompass.runtime.calling.calls import call
 from agentcompass.runtime.calling.interrupts import Limit, Stopped
 from agentcompass.runtime.execution.attempt import Attempt
 from agentcompass.runtime.execution.failures import (
-    EnvironmentFailed,
     Failure,
     failure_of,
     safe_text,

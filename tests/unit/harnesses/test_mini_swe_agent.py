@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcompass.errors import AttemptFailure, PermanentFailure
+from agentcompass.errors import AttemptFailure, EnvironmentFailed, PermanentFailure
 from agentcompass.harnesses.mini_swe_agent import package
 from agentcompass.harnesses.mini_swe_agent.harness import MiniSweAgentHarness, MiniSweAgentParams
 from agentcompass.models.context import AttemptContext, ModelEndpoint
@@ -18,7 +18,7 @@ from agentcompass.models.request import ModelPrices, ModelSpec
 from agentcompass.models.result import RunResult
 from agentcompass.models.task import PreparedTask, TaskInput
 from agentcompass.models.trajectory import Step
-from tests.support.process_environment import ProcessEnvironment
+from tests.support.process_environment import BreakingEnvironment, ProcessEnvironment
 from tests.support.scripted_server import Answer, Script, ScriptedServer, ToolCall
 from tests.unit.harnesses.test_tool_loop import Turns, bash
 
@@ -30,16 +30,20 @@ DONE = bash("echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo 42")
 
 @pytest.fixture
 def run(tmp_path: Path, a_context: Context) -> Run:
-    def start(script: Script, *, seconds: float = 20.0, **params: object) -> RunResult:
+    def start(
+        script: Script,
+        *,
+        seconds: float = 20.0,
+        environment: type[ProcessEnvironment] = ProcessEnvironment,
+        **params: object,
+    ) -> RunResult:
         place = tmp_path / "place"
         place.mkdir(exist_ok=True)
         policy = {"backoff_base_s": 0.001, "max_model_retries": 0, **params}
         harness = MiniSweAgentHarness(MiniSweAgentParams.model_validate(policy))
         with ScriptedServer(script) as server:
             model = ModelEndpoint(spec=ModelSpec(id="m", base_url=server.base_url))
-            return harness.run_task(
-                TASK, ProcessEnvironment(place), model, a_context(seconds=seconds)
-            )
+            return harness.run_task(TASK, environment(place), model, a_context(seconds=seconds))
 
     return start
 
@@ -98,6 +102,15 @@ def test_a_failing_model_leaves_what_was_done_until_then(run: Run) -> None:
 
     assert isinstance(caught.value.partial, RunResult)
     assert len(steps_of(caught.value.partial)) == 2
+
+
+def test_a_failing_environment_leaves_what_was_done_until_then(run: Run) -> None:
+    with pytest.raises(EnvironmentFailed) as caught:  # its first command asks for the system
+        run(Turns(bash("true")), environment=BreakingEnvironment)
+
+    assert isinstance(caught.value.partial, RunResult)
+    assert len(steps_of(caught.value.partial)) == 1
+    assert caught.value.partial.telemetry["model_calls"] == 1
 
 
 def test_a_slow_command_is_ended_and_the_model_is_told(run: Run) -> None:

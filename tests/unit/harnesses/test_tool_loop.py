@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from agentcompass.errors import AttemptFailure, PermanentFailure
+from agentcompass.errors import AttemptFailure, EnvironmentFailed, PermanentFailure
 from agentcompass.harnesses.tool_loop.harness import SYSTEM_PROMPT, ToolLoop, ToolLoopParams
 from agentcompass.models.context import AttemptContext, ModelEndpoint
 from agentcompass.models.request import ModelPrices, ModelSpec
 from agentcompass.models.result import RunResult
 from agentcompass.models.task import PreparedTask, TaskInput
 from agentcompass.models.trajectory import Step
-from tests.support.process_environment import ProcessEnvironment
+from tests.support.process_environment import BreakingEnvironment, ProcessEnvironment
 from tests.support.scripted_server import Answer, Call, Script, ScriptedServer, ToolCall
 
 Context = Callable[..., AttemptContext]
@@ -50,6 +50,7 @@ def run(tmp_path: Path, a_context: Context) -> Callable[..., RunResult]:
         prices: ModelPrices = PRICES,
         seconds: float = 20.0,
         task: PreparedTask = TASK,
+        environment: type[ProcessEnvironment] = ProcessEnvironment,
         **params: object,
     ) -> RunResult:
         place = tmp_path / "place"
@@ -58,9 +59,7 @@ def run(tmp_path: Path, a_context: Context) -> Callable[..., RunResult]:
         harness = ToolLoop(ToolLoopParams.model_validate(policy, strict=False))
         with ScriptedServer(script) as server:
             model = ModelEndpoint(spec=ModelSpec(id="m", base_url=server.base_url, prices=prices))
-            return harness.run_task(
-                task, ProcessEnvironment(place), model, a_context(seconds=seconds)
-            )
+            return harness.run_task(task, environment(place), model, a_context(seconds=seconds))
 
     return start
 
@@ -212,6 +211,15 @@ def test_a_failing_model_leaves_what_was_done_until_then(run: Run) -> None:
     assert isinstance(partial, RunResult)
     assert len(steps_of(partial)) == 2
     assert partial.telemetry["model_retries"] == 1
+
+
+def test_a_failing_environment_leaves_what_was_done_until_then(run: Run) -> None:
+    with pytest.raises(EnvironmentFailed) as caught:
+        run(Turns(bash("true")), environment=BreakingEnvironment)
+
+    assert isinstance(caught.value.partial, RunResult)
+    assert len(steps_of(caught.value.partial)) == 2
+    assert caught.value.partial.telemetry["model_calls"] == 2
 
 
 def test_an_empty_answer_is_asked_about_and_ends_it_only_if_it_goes_on(run: Run) -> None:

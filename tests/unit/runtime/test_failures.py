@@ -3,13 +3,12 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from agentcompass.errors import AttemptFailure, PermanentFailure
+from agentcompass.errors import AttemptFailure, EnvironmentFailed, PermanentFailure
 from agentcompass.models.issue import MESSAGE_LIMIT
 from agentcompass.models.result import RunResult
 from agentcompass.runtime.calling.interrupts import DeadlineReached
 from agentcompass.runtime.execution.failures import (
     DIAGNOSTICS_LIMIT,
-    EnvironmentFailed,
     Where,
     failure_of,
     safe_text,
@@ -58,6 +57,15 @@ def test_the_environment_under_an_agent_is_fatal_and_its_cause_is_told() -> None
     assert told(error, "run") == "fatal run environment_failed"
     assert failure_of(error, "run").issue.message == "OSError: no daemon"
     assert told(error, "evaluate") == "error evaluate evaluate_failed"
+
+
+def test_what_an_agent_had_done_outlives_its_environment() -> None:
+    error, done = EnvironmentFailed("exec"), RunResult(task_id="t")
+    assert failure_of(error, "run").partial is None
+
+    error.partial = done
+
+    assert failure_of(error, "run").partial is done
 
 
 def test_a_classified_failure_keeps_its_classification() -> None:

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from agentcompass.environments.base import Environment, ExecResult
-from agentcompass.errors import AttemptFailure
+from agentcompass.errors import AttemptFailure, EnvironmentFailed
 from agentcompass.runtime.calling.calls import call
 from agentcompass.runtime.calling.loop import call_in_loop
-from agentcompass.runtime.execution.failures import EnvironmentFailed
 from agentcompass.runtime.execution.handles import lent
 from tests.support.stubs import StubEnvironment, StubParams
 from tests.unit.runtime.conftest import a_limit
