@@ -34,6 +34,7 @@ class Harness(Generic[ParamsT]):
     ) -> RunResult | Awaitable[RunResult]:
         """Return what the agent did; raise `AttemptFailure` for a classified failure.
 
-        Any other exception becomes ERROR run `run_failed`.
+        Any other exception becomes ERROR run `run_failed`, but `EnvironmentFailed`, which is FATAL.
+        That and an `AttemptFailure` may carry what the agent had done by then, in `partial`.
         """
         raise NotImplementedError
