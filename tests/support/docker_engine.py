@@ -78,6 +78,8 @@ def _started(folder: Path) -> subprocess.Popen[bytes]:
     with (folder / "log").open("wb") as log:
         return subprocess.Popen(
             ["dockerd", *(f"--{name}={value}" for name, value in options.items())],
+            # It outlives the test that happens to need it first, and that one's temporary folder.
+            env={**os.environ, "TMPDIR": str(folder)},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -105,6 +105,12 @@ def _sleep(seconds: str, prepared: PreparedTask, context: AttemptContext, *_: ob
     return right(prepared, context)
 
 
+def _until(path: str, prepared: PreparedTask, context: AttemptContext, *_: object) -> RunResult:
+    while not Path(path).exists():
+        time.sleep(0.02)
+    return right(prepared, context)
+
+
 def _c_sleep(
     seconds: str, prepared: PreparedTask, context: AttemptContext, *_: object
 ) -> RunResult:
@@ -300,6 +306,7 @@ ACTS: Mapping[str, Act] = {
     "none": _none,
     "sleep": _sleep,
     "c_sleep": _c_sleep,
+    "until": _until,
     "run": _run,
     "secret": _secret,
     "says_secret": _says_secret,

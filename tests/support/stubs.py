@@ -12,6 +12,7 @@ of that attempt and `b` at all later ones, told by the ledger.
 | `raise`, `lock`, `init`, `str`, `group`, `exit`, `interrupt`, `memory`, `cancelled` | exceptions |
 | `none`, `other_task`, `status`, `empty` | returns something odd |
 | `hang`, `stubborn`, `sleep:S`, `c_sleep:S` | takes long; `stubborn` swallows every exception |
+| `until:PATH` | takes until there is such a file |
 | `die`, `kill`, `segfault` | ends its process |
 | `run:COMMAND` | runs it in the environment, answers its stdout |
 | `stray:PATH` | (async) leaves a task in the loop that writes there |

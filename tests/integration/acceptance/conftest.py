@@ -77,11 +77,13 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
             watched = dispatched(cluster)
             watched.look("waiting")
             watched.waiting = watched.flower.attempts()
-            cluster.worker("prefork", more=("--log-level", "DEBUG"))
-            cluster.worker("threads", more=("--log-level", "DEBUG"))
+            for pool in ("prefork", "threads"):
+                cluster.worker(pool, concurrency=1, more=("--log-level", "DEBUG"))
             ledger = cluster.directory / "ledger.jsonl"
-            until(lambda: executions(ledger, "agent", "slow") > 0, "the slow one is at work")
+            # The one worker meets the first of them; so the other one does all the rest.
+            until(lambda: executions(ledger, "agent", "slow") == 2, "two slow ones are at work")
             watched.look("running")
+            may_end(cluster).touch()
             until((watched.run_dir / "summary.md").exists, "the run ends")
             watched.look("finished")
             watched.seen["redis, always"] = monitor.text()
@@ -97,7 +99,8 @@ def dispatched(cluster: Cluster) -> Watched:
     )  # fmt: skip
     flower = FlowerApi(port, "user:flower-password")
     until(lambda: "OK" in flower.page("/healthcheck"), "Flower answers")
-    agent = {"raises": "secret", "says": "says_secret", "logs": "logs_secret", "slow": "sleep:1"}
+    agent = {"raises": "secret", "says": "says_secret", "logs": "logs_secret"}
+    agent["slow"] = f"until:{may_end(cluster)}"
     wanted = Wanted(
         tasks=(LONG_ID, "HumanEval/39", "ok", *agent),
         k=2,
@@ -112,6 +115,10 @@ def dispatched(cluster: Cluster) -> Watched:
     said = cluster.call("run", *flags, *place, "--detach", "--broker", cluster.broker.url)
     assert said.code == 0, said
     return Watched(cluster, flower, messages_in(cluster), wanted, {"run, its output": str(said)})
+
+
+def may_end(cluster: Cluster) -> Path:
+    return cluster.directory / "may-end"
 
 
 def messages_in(cluster: Cluster) -> Sequence[bytes]:

@@ -87,8 +87,7 @@ def test_a_callback_that_got_lost_is_made_up_for(empty_house: House, who: str) -
 
 def test_an_early_callback_writes_nothing_final(house: House) -> None:
     may_end = house.cluster.directory / "may-end"
-    last = f"run:until test -e {may_end}; do sleep 0.1; done"
-    run = house.detached(5, script={"t4": last})
+    run = house.detached(5, script={"t4": f"until:{may_end}"})
     until(lambda: run.results() == 4, "all others are done")
 
     finalize(house, run)
