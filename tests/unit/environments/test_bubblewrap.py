@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -111,7 +112,17 @@ def test_without_a_program_that_enters_one_each_command_has_a_network_of_its_own
     monkeypatch.setattr(bubblewrap, "enter_program", lambda path: None)
     environment = sandbox()
 
-    one, other = (environment.exec("readlink /proc/self/ns/net").stdout for _ in range(2))
+    def meeting(own: str, other: str) -> str:
+        """Both are there when they look: what is gone may give its name to the next one."""
+        script = f"""
+            readlink /proc/self/ns/net
+            touch {own}
+            until test -e {other}; do sleep 0.01; done
+        """
+        return environment.exec(script).stdout
+
+    with ThreadPoolExecutor(2) as pool:
+        one, other = pool.map(meeting, ("a", "b"), ("b", "a"))
 
     assert one != other
     assert environment.exec("cat /proc/net/route | wc -l").stdout.strip() == "1"

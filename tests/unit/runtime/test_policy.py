@@ -43,7 +43,8 @@ def test_a_deadline_that_a_recipe_has_set_outlives_a_changed_policy() -> None:
 
 
 def test_a_later_legs_policy_is_what_its_attempts_get(tmp_path: Path) -> None:
-    lab = a_lab(tmp_path, agent={"t0": "hang"})
+    asked = deadlines(ExecutionSettings(), TaskTimeouts())
+    lab = a_lab(tmp_path, agent={"t0": "hang"}, deadlines=asked)
     changed = PolicyChange(execution=ExecutionSettings(run_timeout_s=0.1, max_retries=0))
     control.append(
         lab.run_dir,
@@ -53,3 +54,4 @@ def test_a_later_legs_policy_is_what_its_attempts_get(tmp_path: Path) -> None:
     lab.deliver(leg=2)
 
     assert lab.codes() == ["error run run_timeout"]
+    assert lab.result().error == "no end within 0.1 s"
