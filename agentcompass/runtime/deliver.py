@@ -69,7 +69,7 @@ def deliver(message: AttemptMessage, site: Site, leases: Leases, keeper: Keeper)
     except (StoreError, RunNotFound) as error:
         return Stale(str(error))
     except OSError as error:
-        return not_recorded(error)
+        return not_recorded(error, site.work_dir)
 
 
 def _job(message: AttemptMessage, site: Site) -> Job | Delivered:

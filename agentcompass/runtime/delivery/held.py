@@ -7,6 +7,7 @@ import logging
 import os
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 from agentcompass.errors import AttemptFailure, FormatUnknown, RecordCorrupt, UsageError
@@ -72,7 +73,7 @@ class Held:
         except OSError as error:
             with suppress(OSError):
                 attempts.close_mark(view, self.job.token, "not_recorded")
-            return not_recorded(error)
+            return not_recorded(error, self.job.site.work_dir)
 
     def _decision(self, view: AttemptView) -> Decision:
         facts = Facts(
@@ -237,9 +238,15 @@ def _checkpoint(view: AttemptView) -> Checkpoint | None:
         return None  # then the agent's work is lost; `check` names the file
 
 
-def not_recorded(error: OSError) -> Delivered:
-    """Return what becomes of a message whose run cannot be written now."""
-    text = f"the results folder cannot be written: {error}"
+def not_recorded(error: OSError, work_dir: Path) -> Delivered:
+    """Return what becomes of a message whose run cannot be written now.
+
+    Args:
+        work_dir: the worker's own; if the error is about something in there, it says so.
+    """
+    is_own = isinstance(error.filename, str) and Path(error.filename).is_relative_to(work_dir)
+    place = "this worker's own working area" if is_own else "the results folder"
+    text = f"{place} cannot be written: {error}"
     if error.errno in _FULL:
         return HandBack("not_recordable", f"{text}; make room, then resume", stops_consuming=True)
     logger.warning("%s", text)

@@ -244,6 +244,28 @@ def test_a_results_folder_that_cannot_be_written_costs_no_attempt(
     assert (lab.ran("agent"), lab.ran("evaluator")) == (1, 2)
 
 
+@pytest.mark.parametrize(
+    ("folder", "named"),
+    [("work", "this worker's own working area"), ("results", "the results folder")],
+)
+def test_a_full_disk_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, named: str
+) -> None:
+    lab = a_lab(tmp_path)
+    place = {"work": lab.site.work_dir, "results": lab.run_dir}[folder]
+
+    def refuse(*_: object) -> AttemptResult:
+        raise OSError(errno.ENOSPC, "No space left on device", str(place / "some-file"))
+
+    monkeypatch.setattr(held, "execute", refuse)
+
+    found = lab.deliver()
+
+    assert isinstance(found, HandBack)
+    assert found.message.startswith(f"{named} cannot be written: [Errno 28]")
+    assert str(place) in found.message
+
+
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 def test_a_value_that_slips_through_costs_an_issue_and_not_the_attempt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
