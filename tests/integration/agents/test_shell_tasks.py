@@ -70,7 +70,7 @@ def test_an_agent_ends_by_itself_before_its_deadline_and_its_work_counts(
 ) -> None:
     run = lab.run(
         f"late-{harness}", harness, "host_process", "reuse", "--task-id", STUCK[0],
-        "--timeout", "4", "--param", "harness.max_steps=1000000",
+        "--timeout", "10", "--param", "harness.max_steps=1000000",
     )  # fmt: skip
 
     result = run.results[STUCK[0]]

@@ -144,9 +144,10 @@ def test_what_it_forks_does_not_come_back_as_a_second_worker(house: House, pool:
 def test_a_writer_that_is_left_writes_nothing_once_the_evaluation_has_begun(
     house: House, pool: str
 ) -> None:
-    write_on = "(while :; do echo x >> out; sleep 0.05; done) >/dev/null 2>&1 & sleep"
+    write_on = "(while :; do echo x >> out; sleep 0.05; done) >/dev/null 2>&1 &"
+    written = "until test -s out; do sleep 0.05; done"
     same = 'size=$(wc -c < out); sleep 1; test "$size" = "$(wc -c < out)"'
-    script = {"ends": f"run:{write_on} 0.3", "is_late": f"run:{write_on} 60"}
+    script = {"ends": f"run:{write_on} {written}", "is_late": f"run:{write_on} sleep 60"}
 
     run, _ = house.run(
         [*script], "--timeout", "2", "--max-retries", "0", script=script, pool=pool,

@@ -23,6 +23,7 @@ KINDS = [
 ]
 WORK = "mkdir out; echo 42 > out/answer; ln -s answer out/link; ln -s /etc/passwd out/away"
 TICKER = "setsid sh -c 'while :; do echo x >> out/ticks; sleep 0.05; done' > /dev/null 2>&1 &"
+TICKED = "until test -s out/ticks; do sleep 0.05; done"
 CHECK = (
     "run:test $(cat out/answer) = 42 && a=$(wc -c < out/ticks) && sleep 1"
     " && test $(wc -c < out/ticks) = $a && test ! -e secret"
@@ -75,7 +76,7 @@ def nothing_is_left(lab: Lab) -> bool:
 def test_the_verdict_sees_what_the_agent_left_and_nothing_moves(
     tmp_path: Path, environment: ComponentSpec, mode: EvaluationMode
 ) -> None:
-    lab = a_run(tmp_path, environment, mode, f"{WORK}; {TICKER} sleep 0.3")
+    lab = a_run(tmp_path, environment, mode, f"{WORK}; {TICKER} {TICKED}")
 
     found = lab.executed()
 
@@ -100,7 +101,7 @@ def test_without_an_environment_the_answer_is_judged(
 def test_what_a_late_agent_left_is_judged_when_it_is_dead(
     tmp_path: Path, environment: ComponentSpec, mode: EvaluationMode
 ) -> None:
-    late = within(run_s=2)
+    late = within(run_s=4)
     lab = a_run(tmp_path, environment, mode, f"{WORK}; {TICKER} sleep 100", deadlines=late)
 
     found = lab.executed()
