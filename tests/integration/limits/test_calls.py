@@ -27,7 +27,7 @@ def test_forty_attempts_on_three_workers_never_ask_more_than_four_at_once(
     with model(Counting(together=4)) as server:
         questions = Questions(cluster, server)
         for _ in range(3):
-            cluster.worker(pool, concurrency=4)
+            cluster.worker(pool, concurrency=2)
 
         done = cluster.call(
             "run", "--broker", cluster.broker.url,
@@ -47,7 +47,7 @@ def test_forty_attempts_on_three_workers_never_ask_more_than_four_at_once(
 def test_a_killed_worker_takes_no_slot_with_it(pool: str, cluster: Cluster) -> None:
     with model(Counting(delay_s=0.5, together=4)) as server:
         questions = Questions(cluster, server)
-        doomed, *_ = [cluster.worker(pool, concurrency=4) for _ in range(3)]
+        doomed, *_ = [cluster.worker(pool, concurrency=2) for _ in range(3)]
         after(lambda: server.traffic.active == 4, lambda: doomed.send_signal(signal.SIGKILL))
 
         done = cluster.call(
@@ -76,7 +76,7 @@ def test_one_refused_call_slows_everybody_down_and_fails_nobody(
     with model(script) as server:
         questions = Questions(cluster, server)
         for _ in range(3):
-            cluster.worker(pool, concurrency=4)
+            cluster.worker(pool, concurrency=2)
         after(lambda: _is_slowed_down(cluster), script.let_go.set)
 
         done = cluster.call(

@@ -18,7 +18,7 @@ from tests.support.reusing import fingerprint
 from tests.support.stubs import executions
 
 pytestmark = pytest.mark.integration
-MANY = 240
+MANY = 160
 """To take over so many tasks lasts longer than to notice that it has begun."""
 
 

@@ -99,6 +99,7 @@ def test_what_an_environment_does_is_recorded(
     assert lab.ran("environment close") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "limits", "code"),
     [

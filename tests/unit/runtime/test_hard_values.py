@@ -140,6 +140,7 @@ def test_a_prepared_task_is_cleaned_and_never_cut() -> None:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 def test_ten_megabytes_on_a_line_and_a_million_keys_survive_the_round_trip(tmp_path: Path) -> None:
     answer, keys = "line without an end " * 500_000, {f"key-{n}": n for n in range(10**6)}
     found, problems = clean_result(RunResult(task_id="t", final_answer=answer, telemetry=keys))

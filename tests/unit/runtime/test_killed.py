@@ -74,6 +74,7 @@ def test_an_attempt_with_an_open_mark_is_executed_in_a_process_of_its_own(
     assert check_run(lab.run_dir) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", ["die", "kill", "segfault"])
 def test_an_attempt_that_kills_its_process_thrice_is_lost_and_kills_nobody_else(
     tmp_path: Path, script: str
