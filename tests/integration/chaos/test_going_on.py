@@ -116,7 +116,7 @@ def test_what_cannot_be_set_up_is_recorded_once_and_is_not_tried_for_ever(house:
 
 
 def test_an_error_policy_stops_the_run_and_a_laxer_one_goes_on(house: House) -> None:
-    script = {"t0": "error", "*": "sleep:1"}
+    script = {"t0": "error", "*": "sleep:2"}
     run, said = house.run(8, "--max-failed-tasks", "1", script=script)
     assert said.code == 3, said
     done = run.results()

@@ -106,7 +106,7 @@ def test_what_an_agent_started_ends_with_its_worker_or_with_the_next_one(
 def test_everything_but_the_directory_may_get_lost(empty_house: House) -> None:
     house = empty_house
     worker = house.worker(slots=1)
-    script = {f"t{number}": "sleep:0.3" for number in range(10)}
+    script = {f"t{number}": "sleep:0.8" for number in range(10)}
     run, coordinator = house.attended(10, script=script)
     until(lambda: run.results() >= 5, "half of it is done")
 

@@ -28,6 +28,15 @@ def brokered(bench: Bench) -> tuple[str, str]:
     return "--broker", bench.cluster.broker.url
 
 
+def may_end(bench: Bench) -> Path:
+    return bench.cluster.directory / "may-end"
+
+
+def held(bench: Bench) -> dict[str, str]:
+    """Let the second task last until the test has done what it is about."""
+    return {"t1": f"until:{may_end(bench)}"}
+
+
 def is_over(run_dir: Path) -> bool:
     return sealed.load(run_dir).status in {"completed", "failed"}
 
@@ -106,14 +115,13 @@ def test_a_killed_worker_costs_only_what_it_executed(bench: Bench) -> None:
 
 def test_sigterm_to_the_coordinator_leaves_the_run_to_its_workers(bench: Bench) -> None:
     bench.cluster.worker(concurrency=1)
-    process = bench.cluster.start(
-        "run", *bench.flags(4, *brokered(bench), script={"*": "sleep:0.5"})
-    )
-    until(lambda: bench.results() >= 1, "the first result")
+    process = bench.cluster.start("run", *bench.flags(4, *brokered(bench), script=held(bench)))
+    until(lambda: bench.executed("t1") == 1, "the second one is at work")
 
     process.send_signal(signal.SIGTERM)
 
     assert process.wait(timeout=30) == 3
+    may_end(bench).touch()
     run_dir = bench.cluster.the_run()
     until(lambda: is_over(run_dir), "the run ends without its coordinator")
     assert sealed.load(run_dir).status == "completed"
@@ -121,16 +129,14 @@ def test_sigterm_to_the_coordinator_leaves_the_run_to_its_workers(bench: Bench) 
 
 def test_a_paused_run_waits_for_its_resume(bench: Bench) -> None:
     bench.cluster.worker(concurrency=1)
-    process = bench.cluster.start(
-        "run", *bench.flags(6, *brokered(bench), script={"*": "sleep:0.5"})
-    )
-    until(lambda: bench.results() >= 1, "the first result")
+    process = bench.cluster.start("run", *bench.flags(6, *brokered(bench), script=held(bench)))
+    until(lambda: bench.executed("t1") == 1, "the second one is at work")
     run_dir = bench.cluster.the_run()
 
     assert bench.cluster.call("pause", str(run_dir), *brokered(bench)).code == 0
+    may_end(bench).touch()
     assert process.wait(timeout=60) == 3
-    done = bench.results()
-    assert done < 6
+    assert (bench.executed(), bench.results()) == (2, 2), "what executes comes to its end"
     assert "paused" in bench.cluster.call("status", str(run_dir)).out
 
     assert bench.cluster.call("resume", str(run_dir), *brokered(bench)).code == 0
