@@ -15,7 +15,11 @@ from agentcompass.errors import EnvironmentFailed
 class ProcessEnvironment:
     """Runs commands in a folder; fakes nothing but isolation."""
 
-    def __init__(self, folder: Path, *, output_limit: int = 1_000_000) -> None:
+    def __init__(
+        self, folder: Path, *, output_limit: int = 1_000_000, breaks_after: int | None = None
+    ) -> None:
+        """`breaks_after`: so many commands work, and then none."""
+        self.breaks_after = breaks_after
         self.folder = folder
         self.output_limit = output_limit
         self.commands: list[Command] = []
@@ -34,6 +38,8 @@ class ProcessEnvironment:
         timeout_s: float | None = None,
         stdin: str | None = None,
     ) -> ExecResult:
+        if len(self.commands) == self.breaks_after:
+            raise EnvironmentFailed("it is gone")
         self.commands.append(command)
         self.variables.append(dict(env or {}))
         started = time.monotonic()
@@ -70,20 +76,3 @@ class ProcessEnvironment:
 
     def download(self, source: str, target: Path) -> None:
         shutil.copyfile(self.folder / source, target)
-
-
-class BreakingEnvironment(ProcessEnvironment):
-    """Is gone after its first command."""
-
-    def exec(
-        self,
-        command: Command,
-        *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        timeout_s: float | None = None,
-        stdin: str | None = None,
-    ) -> ExecResult:
-        if self.commands:
-            raise EnvironmentFailed("it is gone")
-        return super().exec(command, cwd=cwd, env=env, timeout_s=timeout_s, stdin=stdin)

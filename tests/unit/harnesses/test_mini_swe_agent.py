@@ -18,7 +18,7 @@ from agentcompass.models.request import ModelPrices, ModelSpec
 from agentcompass.models.result import RunResult
 from agentcompass.models.task import PreparedTask, TaskInput
 from agentcompass.models.trajectory import Step
-from tests.support.process_environment import BreakingEnvironment, ProcessEnvironment
+from tests.support.process_environment import ProcessEnvironment
 from tests.support.scripted_server import Answer, Script, ScriptedServer, ToolCall
 from tests.unit.harnesses.test_tool_loop import Turns, bash
 
@@ -34,7 +34,7 @@ def run(tmp_path: Path, a_context: Context) -> Run:
         script: Script,
         *,
         seconds: float = 20.0,
-        environment: type[ProcessEnvironment] = ProcessEnvironment,
+        breaks_after: int | None = None,
         **params: object,
     ) -> RunResult:
         place = tmp_path / "place"
@@ -43,7 +43,8 @@ def run(tmp_path: Path, a_context: Context) -> Run:
         harness = MiniSweAgentHarness(MiniSweAgentParams.model_validate(policy))
         with ScriptedServer(script) as server:
             model = ModelEndpoint(spec=ModelSpec(id="m", base_url=server.base_url))
-            return harness.run_task(TASK, environment(place), model, a_context(seconds=seconds))
+            environment = ProcessEnvironment(place, breaks_after=breaks_after)
+            return harness.run_task(TASK, environment, model, a_context(seconds=seconds))
 
     return start
 
@@ -106,7 +107,7 @@ def test_a_failing_model_leaves_what_was_done_until_then(run: Run) -> None:
 
 def test_a_failing_environment_leaves_what_was_done_until_then(run: Run) -> None:
     with pytest.raises(EnvironmentFailed) as caught:  # its first command asks for the system
-        run(Turns(bash("true")), environment=BreakingEnvironment)
+        run(Turns(bash("true")), breaks_after=1)
 
     assert isinstance(caught.value.partial, RunResult)
     assert len(steps_of(caught.value.partial)) == 1

@@ -12,7 +12,7 @@ from agentcompass.models.request import ModelPrices, ModelSpec
 from agentcompass.models.result import RunResult
 from agentcompass.models.task import PreparedTask, TaskInput
 from agentcompass.models.trajectory import Step
-from tests.support.process_environment import BreakingEnvironment, ProcessEnvironment
+from tests.support.process_environment import ProcessEnvironment
 from tests.support.scripted_server import Answer, Call, Script, ScriptedServer, ToolCall
 
 Context = Callable[..., AttemptContext]
@@ -50,7 +50,7 @@ def run(tmp_path: Path, a_context: Context) -> Callable[..., RunResult]:
         prices: ModelPrices = PRICES,
         seconds: float = 20.0,
         task: PreparedTask = TASK,
-        environment: type[ProcessEnvironment] = ProcessEnvironment,
+        breaks_after: int | None = None,
         **params: object,
     ) -> RunResult:
         place = tmp_path / "place"
@@ -59,7 +59,8 @@ def run(tmp_path: Path, a_context: Context) -> Callable[..., RunResult]:
         harness = ToolLoop(ToolLoopParams.model_validate(policy, strict=False))
         with ScriptedServer(script) as server:
             model = ModelEndpoint(spec=ModelSpec(id="m", base_url=server.base_url, prices=prices))
-            return harness.run_task(task, environment(place), model, a_context(seconds=seconds))
+            environment = ProcessEnvironment(place, breaks_after=breaks_after)
+            return harness.run_task(task, environment, model, a_context(seconds=seconds))
 
     return start
 
@@ -215,7 +216,7 @@ def test_a_failing_model_leaves_what_was_done_until_then(run: Run) -> None:
 
 def test_a_failing_environment_leaves_what_was_done_until_then(run: Run) -> None:
     with pytest.raises(EnvironmentFailed) as caught:
-        run(Turns(bash("true")), environment=BreakingEnvironment)
+        run(Turns(bash("true")), breaks_after=1)
 
     assert isinstance(caught.value.partial, RunResult)
     assert len(steps_of(caught.value.partial)) == 2
