@@ -81,6 +81,17 @@ def test_only_the_store_puts_bytes_under_a_name() -> None:
     assert found == [], "use agentcompass.store.atomic, or give a reason in MAY_WRITE"
 
 
+def test_tests_look_with_patience_where_others_write() -> None:
+    found = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in modules("tests/integration", "tests/support")
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.Attribute) and node.attr in {"glob", "rglob"}
+    ]
+
+    assert found == [], "use tests.support.tree.paths_in"
+
+
 def writes_a_file(call: ast.Call) -> bool:
     owner, _, name = ast.unparse(call.func).rpartition(".")
     if name == "open":

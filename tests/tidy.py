@@ -29,8 +29,11 @@ def main(command: Sequence[str]) -> int:
     # A short path: it holds unix sockets, whose names may have 107 bytes.
     folder = Path(tempfile.mkdtemp(prefix="tidy-"))
     adopts = _adopt_orphans()
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    # With it each of thousands of processes would compile all modules again.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     try:
-        exit_code = _run(command, {**os.environ, "TMPDIR": str(folder)})
+        exit_code = _run(command, environment)
         left = _end_what_is_left() if adopts else []
     finally:
         shutil.rmtree(folder, ignore_errors=True)

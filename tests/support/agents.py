@@ -15,6 +15,7 @@ from demo.scripted_server import ScriptedServer
 from tests.support.cluster import Cluster, Said, series_of
 from tests.support.docker_engine import IMAGE
 from tests.support.sandboxes import why_no_bubblewrap
+from tests.support.tree import paths_in
 
 WRONG = ("fix-ini", "roman-numerals")
 STUCK = ("log-summary",)
@@ -42,7 +43,7 @@ class AgentRun:
         """Return task id -> content of its result."""
         found = [
             json.loads(path.read_bytes())
-            for path in self.directory.glob("details/*/*/*/result.json")
+            for path in paths_in(self.directory, "details/*/*/*/result.json")
         ]
         return {each["task_id"]: each for each in found}
 

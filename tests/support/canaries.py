@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
+from tests.support.tree import files_in, paths_in
+
 PART: Final = 12
 """So many characters of a secret are as good as all of it."""
 
@@ -50,10 +52,9 @@ def leaks(where: str, data: bytes) -> list[str]:
 
 def leaks_in_files(folder: Path) -> list[str]:
     """Search all files below a folder, and their names."""
-    found = leaks("names", "\n".join(map(str, folder.rglob("*"))).encode())
-    for path in folder.rglob("*"):
-        if path.is_file():
-            found += leaks(str(path.relative_to(folder)), path.read_bytes())
+    found = leaks("names", "\n".join(map(str, paths_in(folder, "**/*"))).encode())
+    for path, data in files_in(folder).items():
+        found += leaks(str(path.relative_to(folder)), data)
     return found
 
 

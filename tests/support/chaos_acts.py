@@ -11,13 +11,11 @@ import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from redis.exceptions import RedisError
 
 from tests.support.chaos_ledger import Ledger
-from tests.support.chaos_processes import children, freeze, thaw
 from tests.support.chaos_world import (
     CLOCKS,
     Member,
@@ -27,7 +25,7 @@ from tests.support.chaos_world import (
     kill_tree,
     restart_redis,
 )
-from tests.support.cluster import descendants
+from tests.support.processes import children, command_lines, descendants, freeze, thaw
 from workers.broker.keys import PARKED, PARKED_MESSAGES, UNACKED, UNACKED_INDEX
 from workers.broker.lanes import lanes_of
 from workers.settings import CONTROL_QUEUE
@@ -199,17 +197,10 @@ def _with_new_tag(message: bytes | str) -> str:
 
 
 def _kill(world: World, name: str, pid: int) -> None:
-    words = _words(pid)
+    words = " ".join(command_lines().get(pid, ["gone"]))[:60]
     world.done(f"{name} killed ({words})", [pid, *descendants(pid)])
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-
-
-def _words(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()[:60]
-    except OSError:
-        return "gone"
 
 
 def _below(worker: Member) -> list[int]:

@@ -20,6 +20,7 @@ from agentcompass.store.check import check_run
 from agentcompass.store.root import find_root
 from tests.support.cluster import Cluster, Said, report_of, until
 from tests.support.stubs import executions
+from tests.support.tree import paths_in, published_in
 from workers.broker.keys import RunKeys
 from workers.broker.lanes import lanes_of
 from workers.serving.options import ServeOptions
@@ -43,7 +44,7 @@ class Run:
 
     @property
     def dir(self) -> Path:
-        return next(self.house.cluster.results.glob(f"*/{self.name}"))
+        return paths_in(self.house.cluster.results, f"*/{self.name}")[0]
 
     @property
     def status(self) -> str:
@@ -75,7 +76,7 @@ class Run:
         return [line["pid"] for line in lines if (line["who"], line["task"]) == ("agent", task_id)]
 
     def results(self) -> int:
-        return sum(1 for _ in self.dir.glob("details/*/*/attempt-*/result.json"))
+        return published_in(self.dir)
 
     def result(self, task_id: str, attempt: int = 1) -> AttemptResult:
         path = attempts.result_of(self.dir, task_id, attempt)
@@ -189,7 +190,7 @@ class House:
         """Start a run and leave its coordinator running."""
         run, flags = self.flags(tasks, *more, **options)
         process = self.cluster.start("run", *flags)
-        until(lambda: any(self.cluster.results.glob(f"*/{run.name}/run_info.json")), "a run")
+        until(lambda: any(paths_in(self.cluster.results, f"*/{run.name}/run_info.json")), "a run")
         return run, process
 
     def flags(
@@ -233,9 +234,9 @@ class House:
         time.sleep(1.2)  # appendfsync everysec: what is younger may be gone
         broker.kill()
         if not with_its_data:
-            for path in broker.directory.rglob("*.aof"):
+            for path in paths_in(broker.directory, "**/*.aof"):
                 path.unlink()
-            for path in broker.directory.rglob("*.manifest"):
+            for path in paths_in(broker.directory, "**/*.manifest"):
                 path.unlink()
         time.sleep(away_s)
         broker.start()

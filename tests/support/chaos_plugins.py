@@ -26,6 +26,7 @@ from agentcompass.models.metric import MetricContract, MetricSpec
 from agentcompass.models.result import RunResult
 from agentcompass.models.task import ArtifactRequest, PreparedTask, TaskSpec
 from agentcompass.store import attempts
+from tests.support.tree import paths_in
 
 ARTIFACT = "answer.txt"
 
@@ -173,4 +174,4 @@ def _insist(environment: EnvironmentHandle, command: str) -> None:
 
 @lru_cache(maxsize=4)
 def _run_dir(below: Path, run_id: str) -> Path:
-    return next(below.glob(f"*/**/{run_id}/run_info.json")).parent
+    return paths_in(below, f"**/{run_id}/run_info.json")[0].parent

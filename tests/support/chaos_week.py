@@ -14,10 +14,10 @@ from tests.support import chaos_plugins
 from tests.support.chaos_acts import Scene, week
 from tests.support.chaos_deeds import Deed
 from tests.support.chaos_ledger import Ledger
-from tests.support.chaos_processes import marked_with
 from tests.support.chaos_reader import Reader
 from tests.support.chaos_world import CLOCKS, World
 from tests.support.cluster import Cluster
+from tests.support.processes import marked_with
 
 K: Final = 3
 SCENE_S: Final = 15.0

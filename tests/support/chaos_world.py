@@ -21,8 +21,8 @@ from redis.exceptions import RedisError
 
 from agentcompass.store.scan import scan
 from tests.support.chaos_deeds import Deed
-from tests.support.chaos_processes import freeze
-from tests.support.cluster import Cluster, descendants
+from tests.support.cluster import Cluster
+from tests.support.processes import descendants, freeze
 
 Pool = Literal["prefork", "threads"]
 Role = Literal["resume", "watch"]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from tests.support.broker import RealBroker
+from tests.support.processes import end_tree
+from tests.support.tree import paths_in
 from tests.support.waiting import wait_until
 
 REPOSITORY = Path(__file__).parents[2]
@@ -156,7 +156,7 @@ class Cluster:
 
     def run_dirs(self) -> Iterator[Path]:
         """Every run directory below the results folder."""
-        return (info.parent for info in sorted(self.results.rglob("run_info.json")))
+        return (info.parent for info in paths_in(self.results, "**/run_info.json"))
 
     def the_run(self) -> Path:
         (run_dir,) = self.run_dirs()
@@ -178,29 +178,6 @@ def series_of(run_dir: Path) -> dict[str, Any]:
 def ledger(path: Path) -> list[str]:
     """One line per execution of the stub agent (or evaluator)."""
     return path.read_text().splitlines() if path.exists() else []
-
-
-def end_tree(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
-    """Signal a process and all its descendants, the parents first."""
-    for each in [pid, *descendants(pid)]:
-        with suppress(ProcessLookupError):
-            os.kill(each, number)
-
-
-def descendants(pid: int) -> list[int]:
-    found: list[int] = []
-    for child in _children(pid):
-        found += [child, *descendants(child)]
-    return found
-
-
-def _children(pid: int) -> Sequence[int]:
-    try:
-        tasks = list(Path(f"/proc/{pid}/task").iterdir())
-        texts = [(task / "children").read_text() for task in tasks]
-    except OSError:
-        return []
-    return [int(child) for text in texts for child in text.split()]
 
 
 def until(condition: Callable[[], bool], what: str, timeout_s: float = 60) -> None:

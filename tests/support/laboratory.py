@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from tests.support.cluster import Cluster, Said, series_of
 from tests.support.stubs import executions
+from tests.support.tree import paths_in
 
 STUBS = "tests.support.stubs"
 
@@ -82,7 +83,7 @@ class Evaluated:
         return {(str(each["task_id"]), int(each["attempt"])): each for each in found}
 
     def result_files(self) -> Sequence[Path]:
-        return sorted(self.directory.glob("details/*/*/attempt-*/result.json"))
+        return paths_in(self.directory, "details/*/*/attempt-*/result.json")
 
     def task_rows(self) -> Sequence[str]:
         """Return the lines of the summary's table of tasks."""

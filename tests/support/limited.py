@@ -16,6 +16,7 @@ import yaml
 
 from tests.support.cluster import Cluster
 from tests.support.scripted_server import Answer, Call, ScriptedServer, rate_limited
+from tests.support.tree import paths_in
 
 
 @dataclass
@@ -97,7 +98,7 @@ class Questions:
 
 def results(run_dir: Path) -> list[Mapping[str, Any]]:
     """Every published result of a run."""
-    return [json.loads(path.read_bytes()) for path in sorted(run_dir.rglob("result.json"))]
+    return [json.loads(path.read_bytes()) for path in paths_in(run_dir, "**/result.json")]
 
 
 def telemetry(run_dir: Path) -> list[Mapping[str, Any]]:

@@ -12,6 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from tests.support.tree import paths_in
+
 
 def main(folder: str) -> None:
     run_dir = Path(folder)
@@ -44,7 +46,7 @@ async def resumable(run_dir: Path, layout: Any) -> dict[str, list[int]]:
     attempts = import_module("agentcompass.runtime.attempts.repository")
     repository = attempts.RunAttemptCheckpointRepository(run_dir)
     found: dict[str, list[int]] = {}
-    for path in sorted(run_dir.glob("details/running/*/task.json")):
+    for path in paths_in(run_dir, "details/running/*/task.json"):
         index = json.loads(path.read_text(encoding="utf-8"))
         for number in index["attempts"]:
             key = attempts.AttemptKey(index["task_id"], int(number))

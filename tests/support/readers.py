@@ -37,6 +37,7 @@ from agentcompass.store.check import check_run
 from agentcompass.store.foreign.run import foreign_heads, open_foreign
 from tests.support import golden_runs as theirs
 from tests.support.store_runs import a_checkpoint, a_run, begin, decide, publish
+from tests.support.tree import paths_in
 from workers import tasks as worker_tasks
 
 CORPUS: Final = Path(__file__).parents[1] / "corpus"
@@ -55,7 +56,7 @@ def _request_file(suffix: str) -> Reader:
 
 def _of_attempt(name: str, load: Callable[[Path], object]) -> Reader:
     def read(run_dir: Path, data: bytes) -> object:
-        path = next(run_dir.glob(f"details/*/*/attempt-1/{name}"))
+        path = paths_in(run_dir, f"details/*/*/attempt-1/{name}")[0]
         path.write_bytes(data)
         return load(path)
 
@@ -88,7 +89,7 @@ def _foreign_part(name: str, schema: str) -> Reader:
         theirs.their_run_info(other, "a", schema=schema)
         if name.startswith("a--"):
             theirs.their_task(other / "details", "a", theirs.their_result(correct=True))
-        path = next(iter(other.glob(f"details/{name}")), other / "details" / name)
+        path = next(iter(paths_in(other, f"details/{name}")), other / "details" / name)
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(data)
         return list(foreign_heads(open_foreign(other)))
@@ -201,7 +202,7 @@ def seed(name: str, run_dir: Path) -> bytes:
         "run_info": "run_info.json", "scan": "run_info.json", "foreign": "run_info.json",
         "tasks": "tasks.jsonl", "legs": "0001.json", "metrics": "metrics.json",
     }  # fmt: skip
-    found = next(iter(run_dir.rglob(patterns.get(name, "nothing"))), None)
+    found = next(iter(paths_in(run_dir, f"**/{patterns.get(name, 'nothing')}")), None)
     plain: Mapping[str, bytes] = {
         "yaml": b"benchmark: {id: humaneval, params: {a: [1, 2.5, null]}}\nmodel: gpt\n",
         "toml": b'[benchmark]\nid = "humaneval"\n[model]\nid = "m"\nheaders = {a = "b"}\n',

@@ -27,7 +27,7 @@ from agentcompass.store.names import namespace_of
 from agentcompass.store.root import open_root
 from tests.builders import T0, a_contract, a_plan, a_request, a_result, a_task, an_issue
 from tests.support.store_runs import a_checkpoint, begin, publish
-from tests.support.tree import tree_of
+from tests.support.tree import paths_in, tree_of
 
 TASKS = ("whole", "errored", "half", "absent")
 
@@ -36,7 +36,7 @@ def fingerprint(folder: Path) -> Mapping[str, tuple[str, str]]:
     """Return name -> (content, mode) of everything below a folder."""
     modes = {
         str(path.relative_to(folder)): stat.filemode(path.lstat().st_mode)
-        for path in folder.rglob("*")
+        for path in paths_in(folder, "**/*")
     }
     return {name: (what, modes[name]) for name, what in tree_of(folder).items()}
 

@@ -27,6 +27,7 @@ from agentcompass.runtime.ports import (
     Park,
     Stale,
 )
+from tests.support.tree import paths_in
 from workers import tasks
 from workers.broker.holdings import holds_anything
 from workers.broker.parking import Parking
@@ -40,7 +41,7 @@ def note(run_dir: Path, *words: object) -> None:
 
 
 def results(run_dir: Path) -> int:
-    return len(list(run_dir.glob("result-*")))
+    return len(paths_in(run_dir, "result-*"))
 
 
 def after_stop(execution: Execution) -> Delivered:
@@ -81,7 +82,7 @@ class Scripted:
         result = run_dir / f"result-{message.offset}-{message.attempt}"
         if result.exists():
             return Done("was_published")
-        if list(run_dir.glob("killed-*.json")):
+        if paths_in(run_dir, "killed-*.json"):
             result.write_text("killed")
             return Done()
         execution = Execution(

@@ -18,6 +18,7 @@ from typing import Final
 
 from workers import clock
 
+_PROC: Final = Path("/proc")
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _PATIENCE_S: Final = 5.0
 _LOOK_S: Final = 0.002
@@ -56,9 +57,13 @@ def _below(pid: int) -> list[int]:
 
 
 def _children(pid: int) -> list[int]:
+    try:
+        tasks = list(_PROC.joinpath(str(pid), "task").iterdir())
+    except OSError:  # gone meanwhile, or a system without it
+        return []
     found: list[int] = []
-    with suppress(OSError):  # gone meanwhile, or a kernel that does not tell
-        for task in Path(f"/proc/{pid}/task").iterdir():
+    for task in tasks:
+        with suppress(OSError):  # one thread that ended hides no other's children
             found += map(int, task.joinpath("children").read_bytes().split())
     return found
 

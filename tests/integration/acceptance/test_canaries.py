@@ -13,6 +13,7 @@ import pytest
 from tests.support.broker import free_port
 from tests.support.canaries import CANARIES, VARIABLES, leaks, leaks_in_files
 from tests.support.cluster import Cluster, Said, until
+from tests.support.tree import paths_in
 from tests.support.watching import FlowerApi, Monitor, everything_in
 
 pytestmark = pytest.mark.integration
@@ -100,7 +101,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
                 cluster.worker(pool, more=("--log-level", "DEBUG"))
             until((cluster.directory / "seen.txt").exists, "an agent is at work")
             seen.look("running", flower)
-            until(lambda: any(cluster.results.rglob("retry-1")), "one is tried again")
+            until(lambda: any(paths_in(cluster.results, "**/retry-1")), "one is tried again")
             seen.look("retrying", flower)
             until((cluster.the_run() / "summary.md").exists, "the run ends")
             seen.look("finished", flower)
@@ -144,7 +145,9 @@ def test_no_secret_is_in_redis_flower_or_the_output_of_a_command(seen: Seen) -> 
 
 def test_names_that_only_sound_like_secrets_and_neighbours_are_untouched(seen: Seen) -> None:
     info = json.loads((seen.cluster.the_run() / "run_info.json").read_bytes())
-    result = json.loads(next(seen.cluster.the_run().rglob("plain--*/*/result.json")).read_bytes())
+    result = json.loads(
+        paths_in(seen.cluster.the_run(), "**/plain--*/*/result.json")[0].read_bytes()
+    )
 
     asked = info["request"]
     assert asked["benchmark"]["params"]["judges"][0]["deep"][0]["max_tokens"] == 4096
@@ -164,7 +167,7 @@ def test_literal_secrets_of_a_launch_come_out_nowhere_either(tmp_path: Path) -> 
         place = ("--results-dir", str(cluster.results))
         dry = cluster.call("launch", str(suite), *place, "--dry-run")
         said = cluster.call("launch", str(suite), *place, "--verbose", "--json")
-        (record,) = (cluster.results / ".launches").glob("*.json")
+        (record,) = paths_in(cluster.results / ".launches", "*.json")
         again = cluster.call("resume", str(record), "--rerun", "errored")
 
         told = (tmp_path / "seen.txt").read_bytes()

@@ -17,6 +17,7 @@ from tests.support.cluster import REPOSITORY, Cluster, until
 from tests.support.laboratory import Laboratory, Wanted
 from tests.support.modes import call_obediently
 from tests.support.stubs import executions
+from tests.support.tree import paths_in
 
 pytestmark = pytest.mark.integration
 
@@ -45,7 +46,7 @@ def test_r14_twelve_runs_of_one_second_get_a_directory_each(laboratory: Laborato
     assert sorted({path.name for path in run_dirs})[::11] == ["20260131_235958", "20260201_000009"]
     until(lambda: all(sealed.load(path).status == "completed" for path in run_dirs), "all end")
     assert executions(laboratory.ledger("r14"), "agent") == 12
-    files = [path for run_dir in run_dirs for path in run_dir.rglob("*") if path.is_file()]
+    files = [path for run_dir in run_dirs for path in paths_in(run_dir, "**/*") if path.is_file()]
     assert len({path.stat().st_ino for path in files}) == len(files)
     assert [sealed.load(run_dir).run_id for run_dir in run_dirs] == [p.name for p in run_dirs]
 
@@ -61,13 +62,15 @@ def test_r14_of_two_runs_with_one_id_exactly_one_exists(laboratory: Laboratory) 
     assert [json.loads(line)["event"] for line in lines] == ["started", "detached"]
     assert "'night' exists already" in errors
     assert len(errors.splitlines()) <= 5
-    (run_dir,) = (laboratory.cluster.results / "r14-same").glob("*/*")
+    (run_dir,) = paths_in(laboratory.cluster.results / "r14-same", "*/*")
     until(lambda: sealed.load(run_dir).status == "completed", "the winner is finalized")
     assert executions(laboratory.ledger("r14-same"), "agent") == 1
 
 
 def nonces(run_dir: Path) -> dict[int, str]:
-    found = [json.loads(path.read_bytes()) for path in run_dir.rglob("attempt-*/result.json")]
+    found = [
+        json.loads(path.read_bytes()) for path in paths_in(run_dir, "**/attempt-*/result.json")
+    ]
     return {each["attempt"]: each["final_answer"] for each in found}
 
 

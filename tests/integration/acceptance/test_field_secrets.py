@@ -12,6 +12,7 @@ import pytest
 from demo.scripted_server import Answer, Call
 from tests.support.cluster import Cluster, Said
 from tests.support.scripted_server import InOrder, ScriptedServer
+from tests.support.tree import files_in, paths_in
 
 pytestmark = pytest.mark.integration
 
@@ -70,7 +71,7 @@ def test_s03_resume_takes_the_live_key_and_without_one_sends_nothing(
     assert "not set: AGENTCOMPASS_MODEL_API_KEY" in absent.err
     assert calls == 1
     assert keys_of(server.traffic.calls) == [f"Bearer {FIRST}", f"Bearer {SECOND}"]
-    written = [path.read_bytes() for path in cluster.directory.rglob("*") if path.is_file()]
+    written = files_in(cluster.directory).values()
     assert not [data for data in written if FIRST[3:15].encode() in data]
     assert not [data for data in written if SECOND[3:15].encode() in data]
 
@@ -87,7 +88,7 @@ def test_s13_s14_what_is_no_secret_reaches_the_model_and_the_disk_as_it_was_writ
     assert SETTINGS.items() <= dict(call.body).items()
     info = read(cluster.the_run() / "run_info.json")
     assert info["request"]["model"]["params"] == SETTINGS
-    (path,) = cluster.the_run().rglob("result.json")
+    (path,) = paths_in(cluster.the_run(), "**/result.json")
     result = read(path)
     assert result["final_answer"] == CONTENT
     assert result["metrics"] == {"correct": True}

@@ -11,6 +11,7 @@ import pytest
 
 from tests.integration.acceptance.plugins import __name__ as plugins
 from tests.support.laboratory import Evaluated, Laboratory, Wanted, strict_json
+from tests.support.tree import paths_in
 
 pytestmark = pytest.mark.integration
 
@@ -19,7 +20,7 @@ REFUSED: Final = ("nan", "inf", "minus_inf", "datetime", "path", "set", "enum", 
 
 
 def check_every_file_is_strict_json(run_dir: Path) -> None:
-    for path in run_dir.rglob("*.json"):
+    for path in paths_in(run_dir, "**/*.json"):
         strict_json(path.read_bytes())
     for line in (run_dir / "tasks.jsonl").read_bytes().splitlines():
         strict_json(line)
@@ -93,7 +94,7 @@ def test_p10_what_cannot_be_written_costs_its_own_attempt_only(observed: Evaluat
 
 
 def test_p10_the_agents_finished_work_is_kept_for_the_evaluation(observed: Evaluated) -> None:
-    (directory,) = observed.directory.glob("details/*/lambda--*/attempt-1")
+    (directory,) = paths_in(observed.directory, "details/*/lambda--*/attempt-1")
     snapshot = strict_json((directory / "checkpoint.json").read_bytes())["evaluation"]
 
     assert snapshot["run_completed"] is True

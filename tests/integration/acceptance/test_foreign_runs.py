@@ -13,12 +13,14 @@ import pytest
 
 from agentcompass.cli.main import main
 from tests.support.laboratory import strict_json
-from tests.support.tree import tree_of
+from tests.support.tree import paths_in, tree_of
 
 pytestmark = pytest.mark.integration
 
 FOLDER: Final = os.environ.get("AGENTCOMPASS_FOREIGN_RUNS", "")
-RUNS: Final = sorted(path.parent for path in Path(FOLDER).rglob("run_info.json")) if FOLDER else []
+RUNS: Final = (
+    sorted(path.parent for path in paths_in(Path(FOLDER), "**/run_info.json")) if FOLDER else []
+)
 
 Call = Callable[..., tuple[int, str, str]]
 

@@ -10,6 +10,7 @@ import pytest
 
 from demo.scripted_server import ScriptedServer, humaneval_script
 from tests.support.cluster import Cluster, report_of, series_of
+from tests.support.tree import paths_in
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -68,7 +69,7 @@ def test_two_workers_elsewhere_one_per_pool_give_the_same(
     assert said.code == 0, said
     assert len(server.traffic.calls) == 328
     check_report(cluster.the_run())
-    workers = {worker_of(path) for path in cluster.the_run().rglob("result.json")}
+    workers = {worker_of(path) for path in paths_in(cluster.the_run(), "**/result.json")}
     assert {name.split("@")[0].split("-")[0] for name in workers} == {"prefork", "threads"}
 
 

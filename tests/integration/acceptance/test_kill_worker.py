@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from agentcompass.store.check import check_run
-from tests.support.cluster import Cluster, Said, end_tree, ledger, until
+from tests.support.cluster import Cluster, Said, ledger, until
 from tests.support.laboratory import Laboratory, Wanted
+from tests.support.processes import end_tree
+from tests.support.tree import paths_in
 
 pytestmark = pytest.mark.integration
 
@@ -20,7 +22,9 @@ TASKS = 12
 
 def published(run_dir: Path) -> dict[tuple[str, int], str]:
     """Return (task, attempt) -> token of every published result."""
-    found = [json.loads(path.read_bytes()) for path in run_dir.rglob("attempt-*/result.json")]
+    found = [
+        json.loads(path.read_bytes()) for path in paths_in(run_dir, "**/attempt-*/result.json")
+    ]
     return {(each["task_id"], each["attempt"]): each["token"] for each in found}
 
 

@@ -16,6 +16,7 @@ import pytest
 from tests.support.cluster import Cluster, Said, until
 from tests.support.laboratory import Laboratory, Wanted, strict_json
 from tests.support.stubs import executions
+from tests.support.tree import paths_in
 
 pytestmark = pytest.mark.integration
 
@@ -58,7 +59,7 @@ def test_u02_status_tells_what_a_recomputation_at_that_instant_tells(going: Goin
     assert (found["state"], found["provisional"]) == ("running", True)
     assert (found["attempts_done"], found["attempts_total"]) == (12, 20)
     assert (found["evaluated"], found["total"], found["tasks_with_errors"]) == (10, 20, 2)
-    results = [json.loads(path.read_bytes()) for path in going.run_dir.rglob("result.json")]
+    results = [json.loads(path.read_bytes()) for path in paths_in(going.run_dir, "**/result.json")]
     verdicts = [each["metrics"]["correct"] for each in results if "correct" in each["metrics"]]
     assert found["reference_value"] == sum(verdicts) / len(verdicts) == 0.8
     assert found["value"] is None  # a task is invalidated, so nothing is official
@@ -108,7 +109,7 @@ def test_u09_people_get_it_first_too(laboratory: Laboratory) -> None:
         "run", *laboratory.flags("u09-text", Wanted()), *laboratory.broker
     )
 
-    (run_dir,) = (laboratory.cluster.results / "u09-text").glob("*/*")
+    (run_dir,) = paths_in(laboratory.cluster.results / "u09-text", "*/*")
     assert said.out.splitlines()[0] == f"run directory: {run_dir}"
 
 

@@ -15,6 +15,7 @@ from tests.integration.acceptance.conftest import KEY, LONG_ID, PASSWORD, Watche
 from tests.support.cluster import Cluster
 from tests.support.laboratory import Laboratory
 from tests.support.scripted_server import InOrder, ScriptedServer
+from tests.support.tree import files_in, paths_in
 from workers.broker.wire import Envelope
 
 pytestmark = pytest.mark.integration
@@ -43,8 +44,8 @@ def test_messages_are_breadth_first_and_carry_places_instead_of_tasks(watched: W
 
 
 def test_the_key_was_there_to_be_leaked(watched: Watched) -> None:
-    (raises,) = watched.run_dir.glob("details/*/raises--*/attempt-1/result.json")
-    (says,) = watched.run_dir.glob("details/*/says--*/attempt-1/result.json")
+    (raises,) = paths_in(watched.run_dir, "details/*/raises--*/attempt-1/result.json")
+    (says,) = paths_in(watched.run_dir, "details/*/says--*/attempt-1/result.json")
 
     assert "Bearer ********" in json.loads(raises.read_bytes())["error"]
     assert json.loads(says.read_bytes())["final_answer"].startswith("my key is ********")
@@ -58,17 +59,17 @@ def test_the_key_is_nowhere_in_redis_and_flower_at_any_time(watched: Watched) ->
 
 
 def test_the_key_is_nowhere_in_logs_and_in_the_run_directory(watched: Watched) -> None:
-    files = [path for path in watched.cluster.directory.rglob("*") if path.is_file()]
+    files = files_in(watched.cluster.directory)
 
     assert len(files) > 50
     assert watched.cluster.log_text().count("slots for default") == 2
-    assert [str(path) for path in files if PART.encode() in path.read_bytes()] == []
+    assert [str(path) for path, data in files.items() if PART.encode() in data] == []
 
 
 def test_the_brokers_password_is_nowhere_but_in_redis_itself(watched: Watched) -> None:
-    files = [path for path in watched.cluster.results.rglob("*") if path.is_file()]
+    files = files_in(watched.cluster.results)
 
-    assert [str(path) for path in files if PASSWORD.encode() in path.read_bytes()] == []
+    assert [str(path) for path, data in files.items() if PASSWORD.encode() in data] == []
     assert PASSWORD not in watched.cluster.log_text()
     assert [where for where, text in watched.seen.items() if PASSWORD in text] == []
 
@@ -117,5 +118,5 @@ def test_a_real_client_sends_the_key_to_its_endpoint_and_nowhere_else(cluster: C
     assert said.code == 1, said
     assert server.traffic.calls[0].headers["authorization"] == f"Bearer {KEY}"
     assert PART not in str(said)
-    files = [path for path in cluster.results.rglob("*") if path.is_file()]
-    assert [str(path) for path in files if PART.encode() in path.read_bytes()] == []
+    files = files_in(cluster.results)
+    assert [str(path) for path, data in files.items() if PART.encode() in data] == []

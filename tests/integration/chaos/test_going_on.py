@@ -17,8 +17,9 @@ import pytest
 from agentcompass.store import control, sealed
 from tests.support.broker import free_port, server_binary
 from tests.support.chaos_house import POOLS, House
-from tests.support.chaos_processes import marked_with
-from tests.support.cluster import end_tree, until
+from tests.support.cluster import until
+from tests.support.processes import end_tree, marked_with
+from tests.support.tree import paths_in
 
 pytestmark = pytest.mark.integration
 NAP = f"603.{os.getpid()}"
@@ -37,7 +38,10 @@ def test_a_cancelled_attempt_is_no_error_keeps_its_evidence_and_alone_is_left(
     assert coordinator.wait(60) == 3
     assert (run.status, run.counts()["error"], run.counts()["evaluated"]) == ("cancelled", 0, 2)
     assert run.report()["extra"]["partial"]["missing"] == 1
-    until(lambda: any(run.dir.glob("details/*/t2--*/attempt-3/closed-*.cancelled.json")), "a mark")
+    until(
+        lambda: any(paths_in(run.dir, "details/*/t2--*/attempt-3/closed-*.cancelled.json")),
+        "a mark",
+    )
 
     assert house.resume(run).code == 0
     assert (run.executed(), run.executed("t2", 3), run.counts()["evaluated"]) == (10, 2, 3)
@@ -83,7 +87,7 @@ def test_a_task_with_an_error_is_run_again_as_a_whole(house: House) -> None:
     assert [run.executed(f"t{number}") for number in range(4)] == [3, 4, 3, 3]
     assert [run.judged(f"t{number}") for number in range(4)] == [3, 6, 3, 3]
     assert (run.counts()["error"], run.check()) == (0, [])
-    (kept,) = run.dir.glob("details/*/t1--*/attempt-2/retries/leg-1/result-*.json")
+    (kept,) = paths_in(run.dir, "details/*/t1--*/attempt-2/retries/leg-1/result-*.json")
     assert json.loads(kept.read_bytes())["status"] == "run_error"
 
 

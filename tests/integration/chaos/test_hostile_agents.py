@@ -10,8 +10,9 @@ import os
 import pytest
 
 from tests.support.chaos_house import POOLS, House
-from tests.support.chaos_processes import marked_with
 from tests.support.cluster import until
+from tests.support.processes import marked_with
+from tests.support.tree import paths_in
 
 pytestmark = pytest.mark.integration
 NAP = f"604.{os.getpid()}"
@@ -137,7 +138,7 @@ def test_what_it_forks_does_not_come_back_as_a_second_worker(house: House, pool:
 
     assert said.code == 0, said
     assert (run.results(), run.executed(), run.check()) == (7, 7, [])
-    assert not any(run.dir.rglob("retries/execution-*"))
+    assert not any(paths_in(run.dir, "**/retries/execution-*"))
 
 
 @BOTH

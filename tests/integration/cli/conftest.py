@@ -10,6 +10,7 @@ import pytest
 from tests.support.broker import server_binary
 from tests.support.cluster import Cluster
 from tests.support.stubs import executions
+from tests.support.tree import published_in
 
 STUBS = "tests.support.stubs"
 
@@ -43,7 +44,7 @@ class Bench:
         return executions(self.ledger, "agent", task_id)
 
     def results(self) -> int:
-        return len(list(self.cluster.results.rglob("attempt-*/result.json")))
+        return published_in(self.cluster.results)
 
 
 @pytest.fixture

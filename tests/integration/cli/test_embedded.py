@@ -12,7 +12,9 @@ import pytest
 from agentcompass.store import sealed
 from agentcompass.store.check import check_run
 from tests.integration.cli.conftest import Bench
-from tests.support.cluster import descendants, report_of, series_of, until
+from tests.support.cluster import report_of, series_of, until
+from tests.support.processes import descendants
+from tests.support.tree import paths_in
 
 pytestmark = pytest.mark.integration
 
@@ -62,7 +64,7 @@ def test_errors_and_wrong_answers_end_where_they_belong(bench: Bench) -> None:
 
     run_dir = bench.cluster.the_run()
     assert said.code == 1, said
-    filed = {path.parent.name for path in run_dir.glob("details/*/t*")}
+    filed = {path.parent.name for path in paths_in(run_dir, "details/*/t*")}
     assert filed == {"normal", "error", "fatal"}
     assert status_of(run_dir) == "failed"
     assert "No official value" in said.out

@@ -14,8 +14,10 @@ import pytest
 from agentcompass.store import sealed
 from agentcompass.store.check import check_run
 from tests.integration.cli.conftest import STUBS, Bench
-from tests.support.cluster import descendants, report_of, series_of, until
+from tests.support.cluster import report_of, series_of, until
+from tests.support.processes import descendants
 from tests.support.stubs import executions
+from tests.support.tree import paths_in
 
 pytestmark = pytest.mark.integration
 
@@ -59,7 +61,7 @@ class Nightly:
 
     @property
     def record_path(self) -> Path:
-        (path,) = (self.cluster.results / ".launches").glob("*.json")
+        (path,) = paths_in(self.cluster.results / ".launches", "*.json")
         return path
 
     @property
@@ -91,7 +93,7 @@ def is_well(nightly: Nightly) -> None:
         assert series_of(run_dir)["correct.native@1"]["counts"]["error"] == errors
     assert len(list(nightly.cluster.run_dirs())) == 2
     results = nightly.cluster.results
-    until(lambda: not list(results.rglob(".broker")), "the broker of its runs is gone")
+    until(lambda: not paths_in(results, "**/.broker"), "the broker of its runs is gone")
 
 
 def test_one_fails_at_planning_one_has_errors_one_is_clean(bench: Bench) -> None:
@@ -112,7 +114,7 @@ def killed_in_the_middle(bench: Bench, nightly: Nightly) -> list[int]:
     until(
         lambda: (
             nightly.executed("errors") == nightly.executed("clean") == [1, 1, 1]
-            and len(list(bench.cluster.results.rglob("attempt-*/result.json"))) == 4
+            and bench.results() == 4
         ),
         "two results each and the others at work",
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.docker_engine import IMAGE, docker
+from tests.support.processes import command_lines, end_tree, freeze
 from tests.support.sandboxes import needs_bubblewrap
 
 pytestmark = pytest.mark.integration
@@ -33,22 +33,8 @@ def command(folder: Path, environment: str, agent: str) -> Sequence[str]:
     ]
 
 
-def descendants(pid: int) -> list[int]:
-    found = []
-    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split():
-        found += [int(child), *descendants(int(child))]
-    return found
-
-
-def processes_with(text: str) -> list[int]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (path / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        found += [int(path.name)] if text.encode() in words else []
-    return found
+def processes_with(word: str) -> list[int]:
+    return [pid for pid, words in command_lines().items() if word in words]
 
 
 def until(is_so: object) -> None:
@@ -66,10 +52,8 @@ def running(argv: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
     try:
         yield run
     finally:
-        for pid in [run.pid, *descendants(run.pid)]:
-            os.kill(pid, signal.SIGSTOP)
-        for pid in reversed([run.pid, *descendants(run.pid)]):
-            os.kill(pid, signal.SIGKILL)
+        freeze(run.pid)
+        end_tree(run.pid)
         run.wait()
 
 

@@ -15,6 +15,7 @@ from agentcompass.store.check import check_run
 from tests.support.cluster import Cluster
 from tests.support.delivering import a_lab
 from tests.support.laboratory import Laboratory, Wanted
+from tests.support.tree import paths_in
 
 pytestmark = pytest.mark.integration
 
@@ -46,7 +47,7 @@ def test_r12_what_fails_before_the_agent_starts_is_recorded_and_tried_no_more_th
         "t1": ["setup_failed"],
         "t3": ["setup_failed"],
     }
-    assert len(list(run.directory.glob("details/fatal/t[13]--*/task.json"))) == 2
+    assert len(paths_in(run.directory, "details/fatal/t[13]--*/task.json")) == 2
     assert [run.executed("", who=f"environment start t{n}") for n in (1, 3)] == [2, 2]
     assert [run.executed(f"t{n}") for n in range(5)] == [1, 0, 1, 0, 1]
     assert ledger.read_text() == lines
@@ -70,12 +71,12 @@ def test_r30_siblings_have_their_own_artifacts_and_their_own_failed_tries(tmp_pa
         list(pool.map(lambda number: lab.deliver("t0", number), (1, 2, 3, 4)))
 
     found = {
-        number: [path.read_text().strip() for path in folder.glob("artifacts/*/*")]
+        number: [path.read_text().strip() for path in paths_in(folder, "artifacts/*/*")]
         for number in (1, 2, 3, 4)
         for folder in [lab.attempt_dir("t0", number)]
     }
     assert found == {1: ["1"], 2: ["2"], 3: ["3"], 4: ["4"]}
     retries = lab.attempt_dir("t0", 2) / "retries"
-    assert sorted(path.name for path in retries.glob("retry-*")) == ["retry-1", "retry-2"]
+    assert sorted(path.name for path in paths_in(retries, "retry-*")) == ["retry-1", "retry-2"]
     assert [lab.result("t0", n).retry_count for n in (1, 2, 3, 4)] == [0, 2, 0, 0]
     assert check_run(lab.run_dir, deep=True) == []

@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from agentcompass.store.check import check_run
-from tests.support.cluster import Cluster, Said, descendants, until
+from tests.support.cluster import Cluster, Said, until
 from tests.support.docker_engine import IMAGE, docker
 from tests.support.phases import LEDGER, NAP, PHASES, passes
+from tests.support.processes import command_lines, descendants, freeze
 from tests.support.sandboxes import needs_bubblewrap
+from tests.support.tree import paths_in
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -60,7 +62,7 @@ def test_only_what_was_not_snapshotted_is_repeated_and_nothing_is_left(
         assert check_run(cluster.the_run(), deep=True) == []
         until(lambda: named(nap) == [], "no process of an agent is left")
     assert engine == "" or docker(engine, "ps", "--all", "--quiet") == ""
-    assert [path.name for path in (tmp_path / "tmp").rglob("*.e*-0")] == []
+    assert [path.name for path in paths_in(tmp_path / "tmp", "**/*.e*-0")] == []
     assert mounts(ours) == mounted
 
 
@@ -70,7 +72,9 @@ def test_r25_an_altered_artifact_makes_the_agent_run_again_and_no_other_does(
     ledger, tasks = tmp_path / "ledger", ("evaluate", "analyze")
     with a_cluster(tmp_path, f"3{os.getpid()}") as cluster:
         killed_in(cluster, ledger, tasks, "--environment", f"{MODULE}:SlowHostProcess")
-        (artifact,) = cluster.the_run().glob("details/*/evaluate--*/attempt-1/artifacts/*/*/answer")
+        (artifact,) = paths_in(
+            cluster.the_run(), "details/*/evaluate--*/attempt-1/artifacts/*/*/answer"
+        )
         artifact.write_text("43\n")
         said = cluster.call("resume", str(cluster.the_run()), "--workers", "2")
 
@@ -103,14 +107,9 @@ def killed_in(cluster: Cluster, ledger: Path, tasks: Sequence[str], *more: str) 
 
 def kill_all_but_agents(pid: int) -> None:
     """SIGKILL coordinator, broker, workers and their helpers; what agents run has to end by itself."""
-    everyone = [pid, *descendants(pid)]
-    for each in everyone:
-        with suppress(ProcessLookupError):
-            os.kill(each, signal.SIGSTOP)
-    agents = {
-        below for each in everyone if "supervisor.py" in command(each)
-        for below in (each, *descendants(each))
-    }  # fmt: skip
+    everyone, commands = freeze(pid), command_lines()
+    supervisors = [each for each in everyone if "supervisor.py" in " ".join(commands.get(each, ()))]
+    agents = {below for each in supervisors for below in (each, *descendants(each))}
     for each in everyone:
         with suppress(ProcessLookupError):
             os.kill(each, signal.SIGCONT if each in agents else signal.SIGKILL)
@@ -122,16 +121,8 @@ def repeated(ledger: Path, tasks: Sequence[str]) -> Mapping[str, tuple[int, ...]
     return {task: tuple(seen[phase, task] for phase in phases) for task in tasks}
 
 
-def command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-    except OSError:
-        return ""
-
-
 def named(word: str) -> list[str]:
-    found = [command(int(path.name)) for path in Path("/proc").glob("[0-9]*")]
-    return [text for text in found if word in text.split()]
+    return [" ".join(words) for words in command_lines().values() if word in words]
 
 
 def mounts(below: tuple[str, ...]) -> list[str]:

@@ -13,6 +13,7 @@ from agentcompass.store.check import check_run
 from tests.support.cluster import Cluster
 from tests.support.laboratory import STUBS, Evaluated, Laboratory, Wanted, strict_json
 from tests.support.reusing import fingerprint
+from tests.support.tree import paths_in
 
 pytestmark = pytest.mark.integration
 
@@ -30,7 +31,7 @@ def info_of(run: Evaluated) -> Mapping[str, Any]:
 
 
 def old_verdicts(run: Evaluated) -> list[str]:
-    paths = run.directory.glob("details/*/*/attempt-*/retries/reused/result.json")
+    paths = paths_in(run.directory, "details/*/*/attempt-*/retries/reused/result.json")
     return [str(json.loads(path.read_bytes())["status"]) for path in paths]
 
 
@@ -127,7 +128,7 @@ class TestNothingLeftToEvaluate:
         self, laboratory: Laboratory
     ) -> None:
         source = laboratory.run("damaged", Wanted(tasks=("a",)))
-        path = next(source.directory.glob("details/*/*/attempt-1/checkpoint.json"))
+        path = paths_in(source.directory, "details/*/*/attempt-1/checkpoint.json")[0]
         damage(path)
 
         again = evaluated(laboratory, "damaged", source, *laboratory.broker)

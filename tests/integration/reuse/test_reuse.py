@@ -16,6 +16,7 @@ from tests.support.cluster import Cluster, until
 from tests.support.laboratory import STUBS, Evaluated, Laboratory, Wanted
 from tests.support.reusing import fingerprint
 from tests.support.stubs import executions
+from tests.support.tree import paths_in
 
 pytestmark = pytest.mark.integration
 MANY = 160
@@ -45,7 +46,7 @@ def test_r28_only_the_missing_attempt_of_an_interrupted_source_runs(
     until(lambda: executions(ledger, "agent", "only", 3) == 1, "the third attempt is at work")
     source.send_signal(signal.SIGINT)
     source.wait(timeout=60)
-    (run_dir,) = (laboratory.cluster.results / "r28").glob("*/source")
+    (run_dir,) = paths_in(laboratory.cluster.results / "r28", "*/source")
     before = fingerprint(run_dir)
     answers = sorted(answers_in(run_dir))
 
@@ -65,7 +66,7 @@ def test_r28_only_the_missing_attempt_of_an_interrupted_source_runs(
 
 
 def answers_in(run_dir: Path) -> list[str]:
-    paths = run_dir.glob("details/*/*/attempt-*/result.json")
+    paths = paths_in(run_dir, "details/*/*/attempt-*/result.json")
     return [str(json.loads(path.read_bytes())["final_answer"]) for path in paths]
 
 
@@ -100,7 +101,7 @@ def test_a_live_run_is_passed_over_and_refused_by_name(laboratory: Laboratory) -
 
     implicit = laboratory.run("live", Wanted(tasks=("a",)), "--reuse", "--run-id", "new")
     explicit = laboratory.run("live", Wanted(tasks=("a",)), "--reuse-run-id", "live")
-    run_dir = next((laboratory.cluster.results / "live").glob("*/live"))
+    run_dir = paths_in(laboratory.cluster.results / "live", "*/live")[0]
     laboratory.cluster.call("cancel", str(run_dir), *laboratory.broker)
 
     assert done.said.code == 0
@@ -173,5 +174,4 @@ def test_p20_a_kill_at_any_moment_of_the_target_leaves_the_source_as_it_was(
 
 
 def materialized(run_dir: Path) -> int:
-    folder = run_dir / "details" / "normal"
-    return len(list(folder.iterdir())) if folder.is_dir() else 0
+    return len(paths_in(run_dir, "details/normal/*"))

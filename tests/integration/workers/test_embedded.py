@@ -22,6 +22,8 @@ from redis.exceptions import RedisError
 from agentcompass.coordinator.ports import RunAddress
 from agentcompass.errors import UsageError
 from agentcompass.store.root import ResultsRoot
+from tests.support.processes import command_lines
+from tests.support.tree import paths_in
 from tests.support.worker_lab import QUICK, ROOT_ID, ledger, pending, until
 from workers.broker.client import connect
 from workers.dispatch import RedisQueue
@@ -60,15 +62,9 @@ class Coordinator:
 
     def processes(self) -> list[int]:
         """All of our own that came of it."""
-        pids = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
-        return [pid for pid in pids if self._is_ours(pid)]
-
-    def _is_ours(self, pid: int) -> bool:
-        try:
-            words = Path(f"/proc/{pid}/cmdline").read_bytes()
-        except OSError:
-            return False
-        return str(self.run.run_dir.parents[1]).encode() in words and pid != os.getpid()
+        mark = str(self.run.run_dir.parents[1])
+        found = command_lines().items()
+        return [pid for pid, words in found if mark in " ".join(words) and pid != os.getpid()]
 
     def close(self) -> None:
         self.process.kill()
@@ -114,7 +110,7 @@ def test_nothing_remains_of_a_coordinator_that_was_killed(
 
     until(lambda: not coordinator.processes())
     until(lambda: not Path(f"/proc/{child}").exists())
-    until(lambda: not list(base.glob("*-*")))
+    until(lambda: not paths_in(base, "*-*"))
     assert not (coordinator.run.run_dir / ".broker").exists()
 
 
@@ -125,14 +121,16 @@ def test_nothing_remains_of_a_coordinator_that_was_told_to_stop(
 
     assert coordinator.process.wait(40) == 0
     assert coordinator.processes() == []
-    assert list(base.glob("*-*")) == []
+    assert paths_in(base, "*-*") == []
 
 
 def test_a_worker_process_that_dies_is_started_again(coordinator: Coordinator) -> None:
     until(lambda: len(coordinator.processes()) >= 5)
-    found = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in coordinator.processes()}
-    is_victim = re.compile(rb"stub_worker.*attempts", re.DOTALL)
-    victims = [pid for pid, words in found.items() if is_victim.search(words)]
+    commands = command_lines()
+    is_victim = re.compile(r"stub_worker.*attempts", re.DOTALL)
+    victims = [
+        pid for pid in coordinator.processes() if is_victim.search(" ".join(commands.get(pid, ())))
+    ]
 
     os.kill(min(victims), signal.SIGKILL)
     coordinator.dispatch()
@@ -145,11 +143,10 @@ def test_the_password_is_in_no_argument_and_in_no_file_that_others_read(
 ) -> None:
     with open_broker(run_dir, base=base) as broker:
         password = broker.url.split(":")[2].split("@")[0]
-        arguments = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline")]
 
-        assert not any(password.encode() in words for words in arguments)
+        assert not any(password in " ".join(words) for words in command_lines().values())
         assert password not in (run_dir / ".broker").read_text()
-        assert {path.stat().st_mode & 0o077 for path in base.glob("broker-*")} == {0}
+        assert {path.stat().st_mode & 0o077 for path in paths_in(base, "broker-*")} == {0}
         with (
             pytest.raises(RedisError),
             closing(connect(broker.url.replace(password, ""))) as anyone,
@@ -209,7 +206,7 @@ def test_a_broker_whose_nanny_was_killed_is_gone_and_the_next_one_starts(
     until(lambda: not answers(first))
     with open_broker(run_dir, base=base) as second:
         assert not second.is_joined
-        assert len(list(base.glob("broker-*"))) == 1
+        assert len(paths_in(base, "broker-*")) == 1
     first.close()
 
 

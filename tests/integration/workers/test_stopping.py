@@ -12,6 +12,7 @@ import pytest
 from agentcompass.coordinator.ports import RunAddress
 from agentcompass.models.run_info import AttemptRef, ControlRecord
 from agentcompass.store import control
+from tests.support.tree import paths_in
 from tests.support.worker_lab import WorkerLab, is_running, kill_tree, ledger, until
 from workers.serving.options import Pool
 
@@ -105,7 +106,7 @@ def test_a_child_that_misses_its_hard_deadline_is_killed_with_a_note(lab: Worker
 
     until(lambda: ledger(run, "finalize"))
 
-    note = json.loads(next(run.run_dir.glob("killed-*.json")).read_bytes())
+    note = json.loads(paths_in(run.run_dir, "killed-*.json")[0].read_bytes())
     assert note["reason"] == "run_timeout"
     assert len(ledger(run, "start")) == 1
     assert not is_running(int(ledger(run, "child")[0].split()[1]))
@@ -124,7 +125,7 @@ def test_what_a_killed_worker_left_is_ended_by_the_next_one(lab: WorkerLab) -> N
 
     until(lambda: not is_running(left))
     until(lambda: len(ledger(run, "start")) == 2)
-    assert len(list(lab.base.glob("worker-*"))) == 1
+    assert len(paths_in(lab.base, "worker-*")) == 1
 
 
 @POOLS
@@ -149,4 +150,4 @@ def test_a_worker_that_was_told_to_stop_leaves_nothing_behind(lab: WorkerLab) ->
     worker.send_signal(signal.SIGTERM)
 
     assert worker.wait(40) == 0
-    assert list(lab.base.glob("worker-*")) == []
+    assert paths_in(lab.base, "worker-*") == []

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from agentcompass.errors import UsageError
+from tests.support.processes import children
+from tests.support.tree import paths_in
 from tests.support.worker_lab import QUICK, WorkerLab, ledger, until
 from workers.worker_main import WorkerOptions, serve_options
 
@@ -57,7 +59,8 @@ def test_a_worker_that_does_not_end_is_killed_in_the_end(tmp_path: Path) -> None
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
     process = supervise(writing(starts, deaf), tmp_path)
     until(lambda: starts.exists() and len(starts.read_text()) == 2)
-    pids = children_of(process.pid)
+    pids = children(process.pid)
+    assert pids
 
     process.terminate()
     process.terminate()
@@ -70,18 +73,13 @@ def test_its_workers_do_not_outlive_a_supervisor_that_was_killed(tmp_path: Path)
     starts = tmp_path / "starts"
     process = supervise(writing(starts, "time.sleep(600)"), tmp_path)
     until(lambda: starts.exists() and len(starts.read_text()) == 2)
-    pids = children_of(process.pid)
+    pids = children(process.pid)
+    assert pids
 
     process.kill()
     process.wait()
 
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
-
-
-def children_of(pid: int) -> list[int]:
-    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    assert text
-    return [int(word) for word in text.split()]
 
 
 def test_the_whole_worker_serves_and_ends_on_request(lab: WorkerLab) -> None:
@@ -94,7 +92,7 @@ def test_the_whole_worker_serves_and_ends_on_request(lab: WorkerLab) -> None:
     worker.send_signal(signal.SIGTERM)
 
     assert worker.wait(40) == 0
-    assert list(lab.base.glob("worker-*")) == []
+    assert paths_in(lab.base, "worker-*") == []
     assert re.search(r"my-worker@\S+: 2 prefork slots for default of redis://127", lab.log())
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.chaos_processes import marked_with
-from workers.keeping import processes
+from tests.support.processes import marked_with
+from workers.keeping import processes, strays
 from workers.keeping.instance import open_instance
 from workers.keeping.reaper import bury
 
@@ -50,6 +50,17 @@ def test_with_nothing_below_nothing_happens() -> None:
     assert in_a_process("print(strays.end_all())").split() == ["0"]
 
 
+def test_a_thread_that_ends_meanwhile_hides_no_child(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for thread in range(1, 9):
+        (tmp_path / f"1/task/{thread}").mkdir(parents=True)
+    (tmp_path / "1/task/4/children").write_text("42 43 ")
+    monkeypatch.setattr(strays, "_PROC", tmp_path)
+
+    assert strays._below(1) == [42, 43]
+
+
 def test_the_own_process_of_an_execution_is_cleared_when_it_is_over(tmp_path: Path) -> None:
     code = f"""
         from pathlib import Path
@@ -59,8 +70,9 @@ def test_the_own_process_of_an_execution_is_cleared_when_it_is_over(tmp_path: Pa
         keeper.own_process()
         key = LeaseKey("ab" * 4, "run-1", 0, 1)
         with keeper.watch(Execution(key, "token-1", "t0", 1, place, place, os.getpid())):
-            subprocess.Popen(["sh", "-c", "echo $AGENTCOMPASS_TOKEN; sleep " + NAP]); daemon()
-            import time; time.sleep(0.3)
+            script = "echo $AGENTCOMPASS_TOKEN; sleep " + NAP
+            own = subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, text=True); daemon()
+            print(own.stdout.readline())
         print("AGENTCOMPASS_TOKEN" in os.environ)
     """
 
