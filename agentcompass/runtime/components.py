@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from importlib.machinery import SourceFileLoader
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -221,16 +222,28 @@ def _import(kind: Kind, name: str, place: str, path: Path | None) -> ModuleType:
         ) from error
 
 
+class _AsItStands(SourceFileLoader):
+    """Compiles a plug-in's file each time.
+
+    Kept bytecode is believed by the second and the size, so that an edit may go unseen; and it would be
+    written beside the plug-in.
+    """
+
+    def path_stats(self, path: str) -> Mapping[str, object]:
+        raise OSError(f"no bytecode is kept of {path}")
+
+
 def _import_file(path: Path) -> ModuleType:
     digest = hashlib.sha256(str(path).encode()).hexdigest()[:12]
     module_name = f"agentcompass_file_{path.stem}_{digest}"
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    if spec is None or spec.loader is None:
+    loader = _AsItStands(module_name, str(path))
+    spec = importlib.util.spec_from_file_location(module_name, path, loader=loader)
+    if spec is None:
         raise ImportError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module  # dataclasses and pydantic look their module up
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except BaseException:
         del sys.modules[module_name]
         raise

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import sys
 import tomllib
 from pathlib import Path
 
@@ -86,12 +88,18 @@ def test_a_link_does_not_lead_into_a_trusted_folder_and_out_again(
         components.find("harness", f"{trusted / 'link.py'}:Mine", trusted_roots=[trusted])
 
 
-def test_a_file_that_has_changed_is_read_again(plug_in: Path) -> None:
-    name = f"{plug_in}:Mine"
+def test_a_file_that_has_changed_is_read_again_even_within_a_second_to_the_same_size(
+    plug_in: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    name, at_s = f"{plug_in}:Mine", int(plug_in.stat().st_mtime)
+    os.utime(plug_in, ns=(at_s * 10**9, at_s * 10**9))
     before = components.find("harness", name)
-    plug_in.write_text(PLUG_IN.replace('"mine"', '"other"'), encoding="utf-8")
+    plug_in.write_text(PLUG_IN.replace('"mine"', '"ours"'), encoding="utf-8")
+    os.utime(plug_in, ns=(at_s * 10**9 + 1, at_s * 10**9 + 1))
 
-    assert (before.id, components.find("harness", name).id) == ("mine", "other")  # type: ignore[attr-defined]
+    assert (before.id, components.find("harness", name).id) == ("mine", "ours")  # type: ignore[attr-defined]
+    assert [path.name for path in plug_in.parent.iterdir()] == [plug_in.name]
 
 
 def test_an_unknown_id_gets_the_nearest_name() -> None:
