@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -321,10 +322,11 @@ def _private_folder(folder: Path) -> tuple[Path, int]:
     """
     with locked(folder / ".lock"):
         for left in folder.glob("broker-*"):
-            lock = try_lock(left / _ALIVE)
-            if lock is not None:
-                shutil.rmtree(left, ignore_errors=True)
-                os.close(lock)
+            with suppress(FileNotFoundError, NotADirectoryError):  # its nanny clears up meanwhile
+                lock = try_lock(left / _ALIVE)
+                if lock is not None:
+                    shutil.rmtree(left, ignore_errors=True)
+                    os.close(lock)
         made = Path(tempfile.mkdtemp(prefix="broker-", dir=folder))
         alive = try_lock(made / _ALIVE)
     if alive is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,7 +65,9 @@ class Instance:
 
     def prove(self, root: str) -> None:
         """Note that this worker has brought an attempt of its results folder to its end."""
-        self.path.joinpath(_PROVEN).write_text(root)
+        fresh = self.path / f"{_PROVEN}.{os.getpid()}.{threading.get_ident()}"
+        fresh.write_text(root)
+        fresh.rename(self.path / _PROVEN)  # a sibling that reads meanwhile must not find it empty
 
     def proven_root(self) -> str:
         """Return the digest of that folder; "" if it has never ended an attempt."""

@@ -11,6 +11,7 @@ import logging
 import subprocess
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -44,7 +45,8 @@ def _notes(work: Path, tokens: Iterable[str]) -> dict[str, list[str]]:
         from agentcompass.environments.base import OUTSIDE
 
         for note in work.glob(f"{token}.*/{OUTSIDE}"):
-            found.setdefault(note.read_text(encoding="utf-8"), []).append(token)
+            with suppress(OSError):  # what it spoke of is being removed
+                found.setdefault(note.read_text(encoding="utf-8"), []).append(token)
     return found
 
 

@@ -268,3 +268,23 @@ def test_the_last_tick_is_not_cut_off_and_not_waited_for_longer_than_allowed() -
     thread.end(60.0)
 
     assert (still_in_it, thread.is_alive(), len(ended)) == (True, False, 1)
+
+
+def test_what_a_worker_has_proven_is_never_found_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance = open_instance(tmp_path, "w")
+    instance.prove("a root")
+    write, found = Path.write_text, []
+
+    def read_in_between(path: Path, text: str) -> int:
+        write(path, "")
+        found.append(instance.proven_root())
+        return write(path, text)
+
+    monkeypatch.setattr(Path, "write_text", read_in_between)
+    instance.prove("a root")
+
+    assert found == ["a root"]
+    assert instance.proven_root() == "a root"
+    close_instance(instance)

@@ -54,3 +54,13 @@ def test_a_failure_is_a_line_in_the_log(
     leftovers.clear(tmp_path / "work", ["dead"])
 
     assert "is not removed" in caplog.text
+
+
+def test_a_note_that_cannot_be_read_any_more_is_passed_over(outside: Path, tmp_path: Path) -> None:
+    note(tmp_path / "work", "dead", "tests.support.outside:OutsideEnvironment")
+    gone = tmp_path / "work" / "dead.environment-1" / OUTSIDE
+    gone.mkdir(parents=True)
+
+    leftovers.clear(tmp_path / "work", ["dead"])
+
+    assert [path.name for path in outside.iterdir()] == ["alive"]
