@@ -93,6 +93,8 @@ class Docker(Environment[DockerParams]):
         self._owner = (0, 0)
         self._is_asked_for = False
         self._is_made = False
+        self._may_begin_late = False
+        """A call was cut off; the engine may begin its command after we have looked what runs."""
 
     @property
     def work_dir(self) -> str:
@@ -166,6 +168,9 @@ class Docker(Environment[DockerParams]):
         except CommandsStuck:
             self._restart()
             raise
+        except BaseException:
+            self._may_begin_late = True
+            raise
 
     def upload(self, source: Path, target: str) -> None:
         """Copy in; see `EnvironmentHandle.upload`."""
@@ -205,8 +210,9 @@ class Docker(Environment[DockerParams]):
 
     def quiesce(self) -> None:
         """End everything but the container itself, whatever it has done not to be found."""
-        if self._client is not None and not self._is_quiet():
+        if self._client is not None and (self._may_begin_late or not self._is_quiet()):
             self._restart()
+            self._may_begin_late = False
 
     def close(self) -> None:
         """Remove the container with everything in it; idempotent."""
