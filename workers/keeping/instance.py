@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -118,6 +118,7 @@ def open_instance(base: Path, name: str) -> Instance:
         lock = _locked(path)
     if lock is None:
         raise RuntimeError(f"{path} is locked by a process that does not know it")
+    os.write(lock, str(os.getpid()).encode("ascii"))
     instance = Instance(path, lock)
     for directory in (instance.slips, instance.work):
         directory.mkdir(mode=0o700)
@@ -133,9 +134,21 @@ def dead_instances(base: Path) -> Sequence[Instance]:
     return [Instance(path, lock) for path, lock in locks if lock is not None]
 
 
+def has_instance(base: Path, pids: Collection[int]) -> bool:
+    """Return whether one of these main processes, alive or dead, still has its directory."""
+    return any(_owner(path) in pids for path in base.glob("worker-*"))
+
+
 def close_instance(instance: Instance) -> None:
     """Let go of the lock; whoever removes the directory has done so before."""
     os.close(instance.lock)
+
+
+def _owner(path: Path) -> int:
+    try:
+        return int(path.joinpath(_ALIVE).read_text("ascii") or 0)
+    except OSError:
+        return 0
 
 
 def _locked(path: Path) -> int | None:

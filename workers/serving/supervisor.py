@@ -10,11 +10,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from workers import clock
+from workers.keeping.instance import has_instance
 from workers.keeping.reaper import reap
 from workers.serving import leash
 from workers.serving.options import Role, ServeOptions
@@ -28,6 +29,8 @@ REFUSED: Final = 78
 """`workers.serving.refusal.REFUSED`, without importing Celery."""
 
 _LOOK_S: Final = 0.2
+_LOOK_AGAIN_S: Final = 0.02
+_DYING_S: Final = 5.0
 _STARTS_AT_MOST: Final = 5
 _HEALTHY_AFTER_S: Final = 15.0
 _CUT_LEASH_S: Final = 3.0
@@ -84,8 +87,7 @@ class Supervisor:
             while self._tick():
                 self._wait()
         finally:
-            self._kill_all()
-            self._reap()
+            self._reap(self._kill_all())
         return self._exit_code
 
     def _on_signal(self, *_: object) -> None:
@@ -155,15 +157,26 @@ class Supervisor:
             child.terms += 1
             child.process.send_signal(signal.SIGTERM)
 
-    def _kill_all(self) -> None:
+    def _kill_all(self) -> list[int]:
+        killed = []
         for child in (self._attempts, self._finalizers):
             if child.process is not None and child.is_running:
                 child.process.kill()
                 child.process.wait()
+                killed.append(child.process.pid)
+        return killed
 
-    def _reap(self) -> None:
-        """Clear up what killed workers left; their leases end by themselves if Redis is gone."""
-        reap(self._base, _releaser(self._env))
+    def _reap(self, killed: Collection[int]) -> None:
+        """Clear up what killed workers left; their leases end by themselves if Redis is gone.
+
+        The children of their pools have the lock, too, and die a moment later.
+        """
+        give_up_at = time.monotonic() + _DYING_S
+        while True:
+            reap(self._base, _releaser(self._env))
+            if not has_instance(self._base, killed) or time.monotonic() >= give_up_at:
+                return
+            clock.sleep(_LOOK_AGAIN_S)
 
 
 def _releaser(env: Mapping[str, str]) -> Callable[[str, str], None]:
