@@ -18,6 +18,7 @@ TIDY := $(PY) tests/tidy.py
 # A file's tests stay together, because they share what they start. Those with real services wait most
 # of the time, so more of them fit on a machine.
 TOGETHER := -n 2 --dist loadfile
+WHICH :=
 WAITING := -n 4 --dist loadfile --no-loadscope-reorder
 
 export PIP_CACHE_DIR ?= $(CURDIR)/.cache/pip
@@ -39,7 +40,7 @@ test: $(VENV)/.dev  ## all tests, real Redis and real workers included; needs no
 check: lint types imports fast  ## what must be green before a change lands, about a minute
 
 fast: $(VENV)/.dev  ## the tests without real services: unit, contract, property, fault
-	$(TIDY) $(PY) -m pytest $(TOGETHER)
+	$(TIDY) $(PY) -m pytest $(TOGETHER) $(WHICH)
 
 integration: $(VENV)/.dev  ## only the tests with real Redis, real workers, kill -9
 	$(TIDY) $(PY) -m pytest $(WAITING) -m integration
