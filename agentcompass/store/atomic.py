@@ -64,6 +64,21 @@ def publish_once(path: StrPath, data: bytes, *, sync_directory: bool = True) -> 
     return won
 
 
+def add_name(path: StrPath, new: StrPath) -> bool:
+    """Give a file one more name; False if something has that name. Durable after a sync of its parent.
+
+    NFS says False, too, when it repeats a link whose reply was lost, so look whose it is.
+
+    Raises:
+        FileNotFoundError: the file is gone, or the directory of the new name is.
+    """
+    try:
+        os.link(path, new)
+    except FileExistsError:
+        return False
+    return True
+
+
 def replace(path: StrPath, data: bytes, *, sync_directory: bool = True) -> None:
     """Put `data` at `path`, whole, in place of what was there. 2 fsyncs, 1 rename."""
     replace_stream(path, (data,), sync_directory=sync_directory)

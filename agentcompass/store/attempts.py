@@ -50,6 +50,7 @@ from agentcompass.store.layout import State
 from agentcompass.store.marks import KillNote, Marks, StartMark, leave_kill_note
 from agentcompass.store.names import is_token, task_dirname
 from agentcompass.store.results import ResultHead, load_outcome, load_result
+from agentcompass.store.retiring import is_unsettled
 from agentcompass.store.tasks import digest_of
 from agentcompass.store.views import AttemptView, find_task, until_it_stays, where
 
@@ -126,7 +127,9 @@ def begin(
         directory = f"{task_dir}/{layout.attempt_dirname(attempt)}"
         is_new = state == "running" and atomic.make_directory(directory)
         if not is_new and not _has_valid_result(directory, valid_from_leg):
-            if state != "running" or disk.is_file(f"{directory}/{layout.RESULT}"):
+            is_stale = disk.is_file(f"{directory}/{layout.RESULT}")
+            was_taken = valid_from_leg > 1 and is_unsettled(directory)
+            if state != "running" or is_stale or was_taken:
                 filing.reopen(run_dir, spec.task_id, {attempt: valid_from_leg})
                 raise FileNotFoundError(directory)
             is_new = True
@@ -297,7 +300,10 @@ def _look(directory: str, token: str, valid_from_leg: int) -> _Listing:
 
 
 def _publish_result(view: AttemptView, data: bytes, token: str) -> bool:
-    path = f"{where(view)}/{layout.RESULT}"
+    directory = where(view)
+    path = f"{directory}/{layout.RESULT}"
+    if view.valid_from_leg > 1 and is_unsettled(directory):
+        filing.reopen(view.run_dir, view.task_id, {view.attempt: view.valid_from_leg})
     if atomic.publish_once(path, data):
         return True
     try:

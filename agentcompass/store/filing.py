@@ -28,6 +28,7 @@ from agentcompass.store.layout import State
 from agentcompass.store.legs import Legs
 from agentcompass.store.names import task_dirname
 from agentcompass.store.results import ResultHead
+from agentcompass.store.retiring import retire
 
 _STATE_OF: Final[dict[Severity, State]] = {
     "fatal": "fatal",
@@ -39,7 +40,6 @@ _PLAIN_CONTRACT: Final = MetricContract(
     metrics=(MetricSpec(metric_id="correct", kind="binary_success", primary=True),)
 )
 _TRIES: Final = 4
-_UNKNOWN: Final = "unknown"
 
 
 def file_if_terminal(
@@ -111,10 +111,12 @@ def reopen(run_dir: Path, task_id: str, valid_from: Mapping[int, int]) -> bool:
             break
         try:
             if found[0] != "running":
+                if _all_count(found[1], valid_from):
+                    return True
                 _bring_back(run_dir, found[0], dirname)
                 continue
             for attempt, leg in valid_from.items():
-                _retire(Path(found[1]) / layout.attempt_dirname(attempt), leg)
+                retire(Path(found[1]) / layout.attempt_dirname(attempt), leg)
         except FileNotFoundError:
             continue
         return True
@@ -213,6 +215,15 @@ def _renamed(value: JsonValue, dirname: str, state: State) -> JsonValue:
     return value
 
 
+def _all_count(task_dir: str, valid_from: Mapping[int, int]) -> bool:
+    """Return whether each of these attempts has a result of its leg: it was reopened and is over."""
+    return all(
+        disk.is_file(path) and results.load_outcome(path).leg >= leg
+        for number, leg in valid_from.items()
+        for path in (f"{task_dir}/{layout.attempt_dirname(number)}/{layout.RESULT}",)
+    )
+
+
 def _bring_back(run_dir: Path, state: State, dirname: str) -> None:
     filed = layout.state_dir(run_dir, state) / dirname
     running = layout.state_dir(run_dir, "running") / dirname
@@ -224,34 +235,22 @@ def _bring_back(run_dir: Path, state: State, dirname: str) -> None:
 
 
 def _absorb(leftover: Path, filed: Path) -> None:
-    """Put what a leftover holds among the evidence of the filed copy, and remove it."""
+    """Put what a leftover holds among the evidence of the filed copy, and remove it.
+
+    All of it is moved below the filed copy, what is to be removed as well. If another process has
+    brought that back meanwhile, so that what we take for a leftover is the task itself, there is no
+    place to move to, and nothing happens.
+
+    Raises:
+        FileNotFoundError: that was so; or the leftover is gone.
+    """
     for name in disk.names(leftover):
         if layout.attempt_number(name) is None:
-            atomic.remove(leftover / name)
+            spare = filed / f"{atomic.TEMP_PREFIX}{uuid4().hex}"
+            if atomic.move(leftover / name, spare):
+                atomic.remove(spare)
             continue
         atomic.make_directory(filed / name)
         target = evidence.keep(filed / name, f"leftover-{uuid4().hex}", {})
         atomic.move(leftover / name, target / name)
     atomic.remove_directory(leftover)
-
-
-def _retire(attempt_dir: Path, valid_from: int) -> None:
-    """Move a result of an earlier leg, its marks and its discarded tries to `retries/leg-<n>/`."""
-    path = attempt_dir / layout.RESULT
-    try:
-        head = results.load_outcome(path)
-    except FileNotFoundError:
-        return
-    if head.leg >= valid_from:
-        return
-    target = evidence.keep(attempt_dir, f"leg-{head.leg}", {})
-    for name in disk.names(attempt_dir):
-        mark = layout.mark_of(name)
-        if mark is not None and mark[1] == head.token:
-            atomic.move(attempt_dir / name, target / name)
-    for name in disk.directories(attempt_dir / layout.RETRIES):
-        if name.startswith(layout.RETRY):  # else the next leg's first try would take its place
-            atomic.move(attempt_dir / layout.RETRIES / name, target / name)
-    atomic.move(path, target / f"result-{head.token or _UNKNOWN}.json")
-    atomic.sync_directory(target)
-    atomic.sync_directory(attempt_dir)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from errno import EIO
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -83,3 +84,73 @@ def at_every_call(
         if len(faulty.trace) < at:
             assert at > 5, "is `os` still patched where it is used?"
             return
+
+
+class OvertakenOs:
+    """Stands in for `os`: before call number `at`, another process does all that it has to do.
+
+    So does a machine that stands still there; it goes on with what it has read before. With
+    `dies_at` it dies in a later call.
+    """
+
+    def __init__(
+        self, at: int, meanwhile: Callable[[], object], dies_at: int | None = None
+    ) -> None:
+        self.trace: list[str] = []
+        self._at, self._dies_at = at, dies_at
+        self._meanwhile = meanwhile
+        self._is_away = False
+
+    def __getattr__(self, name: str) -> object:
+        real = getattr(os, name)
+        if not callable(real) or isinstance(real, type):
+            return real
+
+        def call(*args: object, **kwargs: object) -> object:
+            if self._is_away:
+                return real(*args, **kwargs)
+            self.trace.append(name)
+            if len(self.trace) == self._at:
+                self._is_away = True
+                self._meanwhile()
+                self._is_away = False
+            if self._dies_at is not None and len(self.trace) >= self._dies_at:
+                if name == "close":
+                    real(*args)
+                raise MachineDied
+            return real(*args, **kwargs)
+
+        return call
+
+
+def overtaken_at_every_call(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    prepare: Callable[[Path], Path],
+    act: Callable[[Path], object],
+    meanwhile: Callable[[Path], object],
+    *,
+    dies_after: int | None = None,
+) -> Iterator[tuple[Path, list[str]]]:
+    """Do `act` in a fresh place once per system call, reads included, `meanwhile` coming before it.
+
+    Yields each place afterwards, with the calls up to the one that came too late.
+
+    Args:
+        dies_after: so many calls after that one the machine dies, too.
+    """
+    for at in count(1):
+        place = tmp_path / str(at)
+        place.mkdir()
+        prepared = prepare(place)
+        dies_at = at + dies_after if dies_after is not None else None
+        overtaken = OvertakenOs(at, partial(meanwhile, prepared), dies_at)
+        with monkeypatch.context() as patch:
+            patch.setattr(atomic, "os", overtaken)
+            patch.setattr(disk, "os", overtaken)
+            with suppress(MachineDied):
+                act(prepared)
+        if len(overtaken.trace) < at:
+            assert at > 5, "is `os` still patched where it is used?"
+            return
+        yield prepared, overtaken.trace[:at]

@@ -8,7 +8,7 @@ from agentcompass.errors import RecordCorrupt
 from agentcompass.models.checkpoint import ArtifactManifest
 from agentcompass.models.issue import Severity
 from agentcompass.models.result import AttemptResult
-from agentcompass.store import artifacts, atomic, attempts, disk, filing, layout
+from agentcompass.store import artifacts, atomic, attempts, disk, filing, layout, results
 from agentcompass.store.attempts import AttemptView
 from agentcompass.store.check import check_run
 from agentcompass.store.names import task_dirname
@@ -213,6 +213,54 @@ class TestReopen:
         kept = layout.task_dir(run_dir, "running", "task-1") / "attempt-1" / "retries"
         assert [name.split("-")[0] for name in names(kept)] == ["leftover", "leg"]
 
+    def test_a_task_that_is_over_in_its_new_leg_stays_filed(self, tmp_path: Path) -> None:
+        run_dir = a_run(tmp_path)
+        execute(run_dir)
+        decide(run_dir, "rerun", ("task-1", 1))
+        filing.reopen(run_dir, "task-1", {1: 2})
+        execute(run_dir, result=a_result(leg=2, token=OTHER))
+
+        assert filing.reopen(run_dir, "task-1", {1: 2}), "by somebody who looked before that"
+
+        assert state_of(run_dir) == "normal"
+        assert check_run(run_dir) == []
+
+    def test_of_two_results_of_a_leg_one_counts_and_the_other_is_kept(self, tmp_path: Path) -> None:
+        run_dir = a_run(tmp_path, k=2)
+        execute(run_dir, result=a_result(leg=2, token=OTHER))
+        place = layout.task_dir(run_dir, "running", "task-1") / "attempt-1"
+        taken = place / "retries" / "retiring-1" / "result.json"
+        taken.parent.mkdir(parents=True)
+        taken.write_bytes(results.to_bytes(a_result(leg=2, token=TOKEN)))
+
+        filing.reopen(run_dir, "task-1", {1: 2})
+
+        assert attempts.load_outcome(place / "result.json").token == OTHER
+        assert names(place / "retries" / "leg-2") == [f"result-{TOKEN}.json"]
+        assert names(place / "retries") == ["leg-2"]
+
+    def test_a_late_result_of_the_old_leg_gives_way_to_one_that_gets_its_name_again(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run_dir = a_run(tmp_path, k=2)
+        view = begin(run_dir, token=TOKEN)
+        taken = view.directory / "retries" / "retiring-1" / "result.json"
+        taken.parent.mkdir(parents=True)
+        taken.write_bytes(results.to_bytes(a_result(leg=2, token=OTHER)))
+        real = atomic.add_name
+
+        def overtaken(path: Path, new: Path) -> bool:
+            monkeypatch.undo()
+            publish(run_dir, view)
+            return real(path, new)
+
+        monkeypatch.setattr(atomic, "add_name", overtaken)
+
+        filing.reopen(run_dir, "task-1", {1: 2})
+
+        assert attempts.load_outcome(view.directory / "result.json").token == OTHER
+        assert "leg-1" in names(view.directory / "retries")
+
     def test_a_task_that_is_nowhere_has_nothing_to_reopen(self, tmp_path: Path) -> None:
         assert not filing.reopen(a_run(tmp_path), "task-1", {1: 2})
 
@@ -272,5 +320,5 @@ def test_a_task_that_never_rests_is_left_where_it_is(
         raise FileNotFoundError
 
     monkeypatch.setattr(disk, "find", lambda _run, _name: ("running", str(tmp_path / "x")))
-    monkeypatch.setattr(filing, "_retire", moved)
+    monkeypatch.setattr(filing, "retire", moved)
     assert not filing.reopen(run_dir, "task-1", {1: 2})
