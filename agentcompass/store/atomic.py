@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from secrets import token_hex
 from typing import Final, TypeAlias
@@ -84,13 +84,28 @@ def replace(path: StrPath, data: bytes, *, sync_directory: bool = True) -> None:
     replace_stream(path, (data,), sync_directory=sync_directory)
 
 
-def replace_stream(path: StrPath, chunks: Iterable[bytes], *, sync_directory: bool = True) -> None:
+def replace_stream(
+    path: StrPath,
+    chunks: Iterable[bytes],
+    *,
+    sync_directory: bool = True,
+    is_current: Callable[[], bool] = lambda: True,
+) -> None:
     """Do the same with bytes that need never be in memory at once.
 
     Whatever `chunks` raises goes through, and the old file stays.
+
+    Args:
+        is_current: is asked last, when all bytes are on disk: whether what is to be replaced is
+            still what these bytes were made of.
+
+    Raises:
+        FileNotFoundError: it is not, or the directory is gone.
     """
     temp = _write_temp(os.path.dirname(path), chunks)
     try:
+        if not is_current():
+            raise FileNotFoundError(path)
         os.replace(temp, path)
     except OSError:
         _discard(temp)

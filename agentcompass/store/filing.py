@@ -52,6 +52,8 @@ def file_if_terminal(
 ) -> State | None:
     """Move the task out of `running` if every attempt of its plan has a result that counts.
 
+    One that somebody has filed who did not see it reopened is moved to where it belongs.
+
     Args:
         legs: as folded by the caller; by default read again.
         own: heads that the caller has just published, to save reading them.
@@ -66,17 +68,22 @@ def file_if_terminal(
     legs = legs or control.legs(run_dir)
     for _ in range(_TRIES):
         found = disk.find(run_dir, dirname)
-        if found is None or found[0] != "running":
-            return found[0] if found else None
+        if found is None:
+            return None
+        now, task_dir = found
         try:
-            heads = _terminal_heads(found[1], task_id, plan, legs, own or {})
+            # Of a filed task the records decide: it may have been reopened since `own`.
+            known = (own or {}) if now == "running" else {}
+            heads = _terminal_heads(task_dir, task_id, plan, legs, known)
             if heads is None:
-                return None
+                return now if now != "running" else None
             state = state_of(heads, plan, run_dir)
-            _rewrite(found[1], dirname, plan, state)
+            if state == now:
+                return now
+            _rewrite(task_dir, dirname, plan, state)
         except FileNotFoundError:
             continue  # somebody else filed it meanwhile
-        if atomic.move(found[1], layout.task_path(run_dir, state, dirname)):
+        if atomic.move(task_dir, layout.task_path(run_dir, state, dirname)):
             atomic.sync_directory(layout.state_dir(run_dir, state))
             return state
     return None
@@ -176,18 +183,20 @@ def _rewrite(task_dir: str, dirname: str, plan: AttemptPlan, state: State) -> No
 
 
 def _rewrite_result(path: Path, dirname: str, state: State) -> None:
+    seen = disk.version(path)
     data = disk.read(path)
     head, trajectory = results.split(data, path)
     fields = records.json_object(head, path)
     fields["artifacts"] = _renamed(fields.get("artifacts"), dirname, state)
     renamed = results.join(orjson.dumps(fields), trajectory)
     if renamed != data:
-        atomic.replace(path, renamed)
+        _replace(path, renamed, seen)
 
 
 def _rewrite_checkpoint(path: Path, dirname: str, state: State) -> None:
     """Do the same for the snapshot's manifest. A checkpoint that cannot be read stays as it is."""
     try:
+        seen = disk.version(path)
         data = disk.read(path)
         fields = records.json_object(data, path)
     except (FileNotFoundError, RecordCorrupt):
@@ -201,7 +210,12 @@ def _rewrite_checkpoint(path: Path, dirname: str, state: State) -> None:
         run_result["artifacts"] = _renamed(run_result.get("artifacts"), dirname, state)
     renamed = records.compact(fields)
     if renamed != data:
-        atomic.replace(path, renamed)
+        _replace(path, renamed, seen)
+
+
+def _replace(path: Path, data: bytes, seen: tuple[int, int, int]) -> None:
+    """Replace a record by what was made of it, unless the next leg's has its name by now."""
+    atomic.replace_stream(path, (data,), is_current=lambda: disk.version(path) == seen)
 
 
 def _renamed(value: JsonValue, dirname: str, state: State) -> JsonValue:

@@ -148,3 +148,52 @@ def with_a_leftover(prepare: object, place: Path) -> Path:
     assert filed is not None
     (leftover / layout.TASK).write_bytes((filed[1] / layout.TASK).read_bytes())
     return run_dir
+
+
+def an_unfiled_run(place: Path) -> Path:
+    """Return a run with all its results and artifacts, of which nobody has filed the task."""
+    run_dir = a_run(place, k=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(filing, "file_if_terminal", lambda *_, **__: None)
+        for attempt in (1, 2):
+            view = begin(run_dir, TASK, attempt, token=f"{OLD}-{attempt}")
+            _, recorded = attempts.artifacts_directory(view)
+            named = {"artifacts": {"logs": recorded}}
+            publish(run_dir, view, a_failure(attempt).model_copy(update=named))
+    return run_dir
+
+
+def test_filing_replaces_no_result_of_a_later_leg_and_files_by_no_earlier_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[AttemptView] = []
+
+    def file(run_dir: Path) -> object:
+        return filing.file_if_terminal(run_dir, TASK, plan_of(run_dir))
+
+    def run_again(run_dir: Path) -> None:
+        decide(run_dir, "rerun", (TASK, 1), (TASK, 2))
+        reopen(run_dir)
+        publish_again(run_dir, 1)
+        begun.append(begin_again(run_dir, 2))
+
+    for run_dir, trace in overtaken_at_every_call(
+        tmp_path, monkeypatch, an_unfiled_run, file, run_again
+    ):
+        if _too_late(trace):
+            continue
+        assert token_of(run_dir, 1) == f"{NEW}-1", trace
+        publish(run_dir, begun[-1], a_result(attempt=2, token=f"{NEW}-2", leg=2))
+        assert [token_of(run_dir, n) for n in (1, 2)] == [f"{NEW}-1", f"{NEW}-2"], trace
+        assert check_run(run_dir) == [], trace
+
+
+def _too_late(trace: list[str]) -> bool:
+    """Return whether this is between the last look at what is replaced, an open, and the rename.
+
+    No file system has one call for both; nothing that takes its time is in between.
+    """
+    since_sync = "".join(f" {name}" for name in trace).rpartition(" fsync")[2]
+    return since_sync in {
+        f" close open{after}" for after in (" fstat", " fstat close", " fstat close replace")
+    }
