@@ -67,6 +67,7 @@ __all__ = [
     "close_mark",
     "collect_tree",
     "find_task",
+    "head_of",
     "is_published",
     "keep_execution",
     "keep_retry",
@@ -84,10 +85,25 @@ __all__ = [
 
 def is_published(run_dir: Path, task_id: str, attempt: int, valid_from_leg: int = 1) -> bool:
     """Return whether the attempt has a result that counts."""
-    found = disk.find(run_dir, task_dirname(task_id))
-    if found is None:
-        return False
-    return _has_valid_result(f"{found[1]}/{layout.attempt_dirname(attempt)}", valid_from_leg)
+    dirname = task_dirname(task_id)
+
+    def once() -> bool:
+        found = disk.find(run_dir, dirname)
+        if found is None:
+            return False
+        return _has_valid_result(f"{found[1]}/{layout.attempt_dirname(attempt)}", valid_from_leg)
+
+    return until_it_stays(run_dir, once)
+
+
+def head_of(run_dir: Path, task_id: str, attempt: int) -> ResultHead | None:
+    """Return an attempt's result without its trajectory, of whatever leg; None if it has none."""
+
+    def once() -> ResultHead | None:
+        path = result_of(run_dir, task_id, attempt)
+        return load_outcome(path) if path is not None else None
+
+    return until_it_stays(run_dir, once)
 
 
 def result_of(run_dir: Path, task_id: str, attempt: int) -> Path | None:

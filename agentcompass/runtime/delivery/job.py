@@ -22,6 +22,7 @@ from agentcompass.store import atomic, attempts, disk, evidence, layout, marks
 from agentcompass.store.attempts import AttemptView
 from agentcompass.store.legs import Legs
 from agentcompass.store.marks import StartMark
+from agentcompass.store.views import until_it_stays, where
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,13 @@ class Job:
 
     def mark_alone(self, view: AttemptView) -> None:
         """Say in the start mark that this execution has a process of its own."""
-        atomic.remove(view.directory / layout.started_name(self.token))
-        marks.put(str(view.directory), self._mark(alone=True))
+
+        def once() -> None:
+            directory = where(view)
+            atomic.remove(directory / layout.started_name(self.token))
+            marks.put(str(directory), self._mark(alone=True))
+
+        until_it_stays(view.run_dir, once)
 
     def usable_snapshot(self, view: AttemptView) -> Snapshot | None:
         """Return the snapshot from which only the evaluation is to run, every checksum verified."""

@@ -13,8 +13,9 @@ from agentcompass.errors import StoreError
 from agentcompass.models.result import AttemptResult
 from agentcompass.models.run_info import ControlAction
 from agentcompass.models.task import ArtifactRequest, TaskSpec
-from agentcompass.runtime.deliver import deliver
+from agentcompass.runtime.deliver import _job, deliver
 from agentcompass.runtime.delivery import held
+from agentcompass.runtime.delivery.job import Job
 from agentcompass.runtime.execute import execute
 from agentcompass.runtime.ports import (
     Done,
@@ -118,6 +119,21 @@ def test_a_result_that_came_first_stays_and_ours_is_kept_as_evidence(tmp_path: P
     assert lab.result().token.startswith("t" * 16)
     assert list(lab.attempt_dir().glob("retries/execution-*/result.json"))
     assert check_run(lab.run_dir) == []
+
+
+def test_an_attempt_that_was_published_before_its_mark_says_alone_is_looked_for_again(
+    tmp_path: Path,
+) -> None:
+    lab = a_lab(tmp_path)
+    job = _job(lab.message(), lab.site)
+    assert isinstance(job, Job)
+    view = job.begin()
+    store_runs.execute(lab.run_dir, "t0")
+
+    job.mark_alone(view)
+
+    mark = lab.attempt_dir() / f"started-{job.token}.json"
+    assert '"alone":true' in mark.read_text()
 
 
 @pytest.mark.parametrize("action", ["cancel", "pause"])

@@ -12,6 +12,7 @@ from agentcompass.models.run_info import TaskRecord
 from agentcompass.store import atomic, attempts, disk, layout, marks, records
 from agentcompass.store.attempts import AttemptView
 from agentcompass.store.check import check_run
+from agentcompass.store.results import ResultHead
 from tests.builders import a_result, a_task, an_issue
 from tests.support.store_runs import (
     TOKEN,
@@ -251,6 +252,27 @@ class TestPublish:
         assert not attempts.is_published(run_dir, "task-1", 2)
         assert attempts.result_of(run_dir, "gone", 1) is None
         assert attempts.find_task(run_dir, "gone") is None
+
+    def test_a_result_is_found_while_its_task_is_filed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run_dir = a_run(tmp_path, "a", "b", k=2)
+        for task_id in ("a", "b"):
+            execute(run_dir, task_id, 1, a_result(task_id, leg=2))
+        real = attempts.load_outcome
+
+        def overtaken(path: Path) -> ResultHead:
+            task_id = "a" if "/a--" in str(path) else "b"
+            monkeypatch.setattr(attempts, "load_outcome", real)
+            execute(run_dir, task_id, 2)
+            return real(path)
+
+        monkeypatch.setattr(attempts, "load_outcome", overtaken)
+        assert attempts.is_published(run_dir, "a", 1, valid_from_leg=2)
+        monkeypatch.setattr(attempts, "load_outcome", overtaken)
+        head = attempts.head_of(run_dir, "b", 1)
+        assert head is not None
+        assert head.leg == 2
 
 
 class TestCheckpoint:
