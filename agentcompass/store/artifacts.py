@@ -165,11 +165,20 @@ def tree_digest(files: list[tuple[str, str]]) -> str:
 def verify_artifacts(run_dir: Path, manifest: ArtifactManifest) -> list[str]:
     """Return what is wrong with the files of a manifest; empty if every checksum matches.
 
-    The recorded directory is sought where its task stands now. A destination that is an absolute
-    path is a file outside of the run and is looked at there.
+    The recorded directory is sought where its task stands now, and again if the task was moved
+    while its files were digested. A destination that is an absolute path is a file outside of the
+    run and is looked at there.
     """
-    problems = [] if manifest.complete else ["the collection was not complete"]
     base = locate(run_dir, manifest.directory)
+    problems = _problems(base, manifest)
+    while problems and (now := locate(run_dir, manifest.directory)) != base:
+        base = now
+        problems = _problems(base, manifest)
+    return problems
+
+
+def _problems(base: Path | None, manifest: ArtifactManifest) -> list[str]:
+    problems = [] if manifest.complete else ["the collection was not complete"]
     for entry in manifest.entries:
         if entry.status == "collected":
             problem = _problem(base, entry)

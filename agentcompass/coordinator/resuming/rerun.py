@@ -17,7 +17,8 @@ from agentcompass.errors import FormatUnknown, RecordCorrupt
 from agentcompass.models.metric import MetricContract
 from agentcompass.models.run_info import AttemptRef
 from agentcompass.runtime.phases.usable import why_unusable
-from agentcompass.store import attempts, layout
+from agentcompass.store import attempts, disk, layout
+from agentcompass.store.legs import AttemptName
 from agentcompass.store.results import ResultHead
 from agentcompass.store.tasks import TaskEntry
 
@@ -97,24 +98,33 @@ def chosen(
 
 def snapshots_of(run_dir: Path, seen: Snapshot) -> WhyAgent:
     """Return what looks at the snapshots of a run, every checksum included."""
-    plans = seen.info.resolved_execution_plans
 
     def why(task_id: str, attempt: int, head: ResultHead | None) -> str:
-        found = attempts.find_task(run_dir, task_id)
-        if found is None or plans is None:
-            return "there is no snapshot"
-        try:
-            checkpoint = attempts.load_checkpoint(found[1] / layout.attempt_dirname(attempt))
-        except (RecordCorrupt, FormatUnknown):
-            return "its snapshot cannot be read"
-        first_leg = seen.legs.snapshot_from_leg(task_id, attempt)
-        plan = plans.plan_of(task_id, attempt)
-        unusable = why_unusable(checkpoint, task_id, attempt, plan, first_leg)
-        if unusable or checkpoint is None or checkpoint.evaluation is None:
-            return unusable
-        if head is not None and checkpoint.scheduler.token != head.token:
-            return "its snapshot is of another execution"
-        problems = attempts.verify_artifacts(run_dir, checkpoint.evaluation.artifacts)
-        return problems[0] if problems else ""
+        while (found := attempts.find_task(run_dir, task_id)) is not None:
+            place = found[1] / layout.attempt_dirname(attempt)
+            said = _why_unusable(run_dir, seen, place, (task_id, attempt), head)
+            if not said or disk.is_directory(found[1]):  # else it was moved while we looked
+                return said
+        return "there is no snapshot"
 
     return why
+
+
+def _why_unusable(
+    run_dir: Path, seen: Snapshot, place: Path, name: AttemptName, head: ResultHead | None
+) -> str:
+    plans = seen.info.resolved_execution_plans
+    if plans is None:
+        return "there is no snapshot"
+    try:
+        checkpoint = attempts.load_checkpoint(place)
+    except (RecordCorrupt, FormatUnknown):
+        return "its snapshot cannot be read"
+    first_leg = seen.legs.snapshot_from_leg(*name)
+    unusable = why_unusable(checkpoint, *name, plans.plan_of(*name), first_leg)
+    if unusable or checkpoint is None or checkpoint.evaluation is None:
+        return unusable
+    if head is not None and checkpoint.scheduler.token != head.token:
+        return "its snapshot is of another execution"
+    problems = attempts.verify_artifacts(run_dir, checkpoint.evaluation.artifacts)
+    return problems[0] if problems else ""

@@ -10,6 +10,7 @@ from agentcompass.models.checkpoint import Checkpoint, Snapshot
 from agentcompass.models.message import AttemptMessage
 from agentcompass.models.plan import ExecutionPlan
 from agentcompass.models.task import TaskSpec
+from agentcompass.runtime.calling.interrupts import Stopped
 from agentcompass.runtime.delivery.run_cache import LoadedRun
 from agentcompass.runtime.execution.attempt import Attempt, Identity
 from agentcompass.runtime.limits import Turns
@@ -83,9 +84,23 @@ class Job:
         until_it_stays(view.run_dir, once)
 
     def usable_snapshot(self, view: AttemptView) -> Snapshot | None:
-        """Return the snapshot from which only the evaluation is to run, every checksum verified."""
+        """Return the snapshot from which only the evaluation is to run, every checksum verified.
+
+        Raises:
+            Stopped: that took its time, and whoever left the snapshot lives after all: the attempt
+                has a result by now.
+        """
         if not view.has_checkpoint:
             return None
+        snapshot = self._snapshot(view)
+        number, first_leg = self.message.attempt, self.valid_from_leg
+        if snapshot is None and attempts.is_published(
+            self.run.run_dir, self.spec.task_id, number, first_leg
+        ):
+            raise Stopped("lease_lost")
+        return snapshot
+
+    def _snapshot(self, view: AttemptView) -> Snapshot | None:
         try:
             checkpoint = attempts.load_checkpoint(view.directory)
         except (RecordCorrupt, FormatUnknown):

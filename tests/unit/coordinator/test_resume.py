@@ -9,10 +9,12 @@ import pytest
 from agentcompass.coordinator.control import cancel, interrupt, pause
 from agentcompass.coordinator.planning.plan import Planned
 from agentcompass.coordinator.refusal import Refusal
+from agentcompass.coordinator.resuming.rerun import snapshots_of
 from agentcompass.coordinator.resuming.resume import Resumable, Resumed, Wish, examine, go_on
 from agentcompass.coordinator.snapshot import breadth_first
 from agentcompass.errors import RecordCorrupt, RunNotFound, UsageError
 from agentcompass.models.base import JsonObject
+from agentcompass.models.checkpoint import Checkpoint
 from agentcompass.models.issue import Issue
 from agentcompass.models.request import Request
 from agentcompass.store import attempts, control, run_info
@@ -24,6 +26,7 @@ from tests.support.store_runs import (
     a_root,
     begin,
     execute,
+    publish,
     write_report,
 )
 from tests.unit.coordinator.conftest import RunMaker
@@ -180,6 +183,26 @@ class TestRerun:
         ready = look(run_dir, rerun=["b"])
 
         assert [(each.task_id, each.reason) for each in ready.reruns] == [("b", "asked for")]
+
+    def test_a_snapshot_is_found_while_its_task_is_filed(
+        self, make_run: RunMaker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run_dir = make_run("a", k=2).address.run_dir
+        view = begin(run_dir, "a")
+        attempts.write_snapshot(view, a_checkpoint(view))
+        publish(run_dir, view, a_result("a", token=view.token, issues=[an_issue(phase="evaluate")]))
+        real = attempts.load_checkpoint
+
+        def overtaken(directory: Path) -> Checkpoint | None:
+            monkeypatch.undo()
+            execute(run_dir, "a", 2)
+            return real(directory)
+
+        monkeypatch.setattr(attempts, "load_checkpoint", overtaken)
+        why = snapshots_of(run_dir, look(run_dir).seen)
+
+        assert why("a", 1, None) == ""
+        assert why("nowhere", 1, None) == "there is no snapshot"
 
     def test_an_unknown_task_is_named_with_the_nearest_word(self, make_run: RunMaker) -> None:
         with pytest.raises(UsageError, match="did you mean 'errored'"):

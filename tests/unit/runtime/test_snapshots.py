@@ -9,15 +9,18 @@ from typing import Any
 
 import pytest
 
+from agentcompass.models.checkpoint import Checkpoint
 from agentcompass.models.plan import EvaluationMode
 from agentcompass.models.task import ArtifactRequest, TaskSpec
 from agentcompass.runtime import execute
+from agentcompass.runtime.delivery import held
 from agentcompass.runtime.execution.attempt import Attempt
 from agentcompass.runtime.phases.agent import AgentEnd
 from agentcompass.runtime.phases.evaluate import evaluate
-from agentcompass.runtime.ports import Done, HandBack
+from agentcompass.runtime.ports import Done, HandBack, Park
 from agentcompass.store import attempts
 from agentcompass.store.check import check_run
+from tests.support import store_runs
 from tests.support.delivering import Lab, a_lab
 
 FILE = TaskSpec(task_id="t0", ground_truth="t0", artifacts=(ArtifactRequest(path="out.txt"),))
@@ -105,6 +108,28 @@ def test_a_snapshot_that_cannot_be_trusted_makes_the_agent_run_again(
     kept = list(lab.attempt_dir().glob("retries/execution-*/*"))
     assert any(path.name in {"checkpoint.json", "artifacts"} for path in kept)
     assert len(list(lab.attempt_dir().glob("artifacts/*"))) == 1
+
+
+@pytest.mark.parametrize("look", [1, 2], ids=["deciding", "evaluating"])
+def test_no_agent_runs_if_whoever_left_the_snapshot_has_published_meanwhile(
+    look: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = a_lab(tmp_path, task_specs=[FILE])
+    die_before_the_verdict(lab)
+    real, looks = attempts.load_checkpoint, list[Path]()
+
+    def overtaken(directory: Path) -> Checkpoint | None:
+        looks.append(directory)
+        if len(looks) == look:
+            store_runs.execute(lab.run_dir, "t0")
+        return real(directory)
+
+    monkeypatch.setattr(attempts, "load_checkpoint", overtaken)
+
+    assert lab.deliver() == Park(held.LEASE_LOST_S, "lease_lost")
+    assert lab.deliver() == Done("was_published")
+    assert (lab.ran("agent"), lab.ran("evaluator")) == (1, 0)
+    assert check_run(lab.run_dir) == []
 
 
 def test_the_evaluation_sees_the_same_from_a_snapshot_as_the_first_time(

@@ -147,6 +147,25 @@ class TestVerify:
         assert manifest.directory.startswith("details/running/")
         assert artifacts.verify_artifacts(run_dir, manifest) == []
 
+    def test_a_task_that_is_filed_while_its_files_are_digested_is_looked_for_again(
+        self, tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run_dir = a_run(tmp_path)
+        view = begin(run_dir)
+        directory, recorded = attempts.artifacts_directory(view)
+        entry = collect_tree(source, directory / "logs").entry("logs", "logs")
+        real = artifacts.digest_tree
+
+        def overtaken(path: Path) -> artifacts.Collected:
+            monkeypatch.undo()
+            publish(run_dir, view)
+            return real(path)
+
+        monkeypatch.setattr(artifacts, "digest_tree", overtaken)
+        manifest = ArtifactManifest(directory=recorded, entries=(entry,))
+
+        assert artifacts.verify_artifacts(run_dir, manifest) == []
+
     def test_every_change_is_noticed(self, tmp_path: Path, source: Path) -> None:
         run_dir, manifest = self.collected(tmp_path, source)
         place = self.place(run_dir)
