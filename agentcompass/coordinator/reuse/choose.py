@@ -6,7 +6,8 @@ nothing of a candidate is ever written or locked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,12 +19,13 @@ from agentcompass.coordinator.reuse.missing import refuse_missing_agents
 from agentcompass.errors import RecordCorrupt, RunNotFound, RunNotSealed
 from agentcompass.models.request import Request
 from agentcompass.models.run_info import ReuseSource, RunInfo
-from agentcompass.store import control, layout, sealed
+from agentcompass.store import control, disk, layout, marks, sealed
 from agentcompass.store.foreign import MixedLayouts, is_foreign
 from agentcompass.store.legs import Legs
 from agentcompass.store.names import safe_component
 from agentcompass.store.reuse.source import Source, open_source
-from agentcompass.store.scan import pending, scan
+from agentcompass.store.scan import RunScan, pending, scan
+from agentcompass.store.tasks import TaskEntry
 
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
@@ -239,20 +241,47 @@ def _other_id(one: Request, other: Request) -> str:
 
 
 def _activity(run_dir: Path, info: RunInfo | None, legs: Legs, probe: Probe) -> Activity:
-    """Ask every broker that was recorded for a leg that is open; a run that is over is idle."""
-    if info is None or not legs.is_open(legs.current):
+    """Ask every broker that was recorded for a leg of which attempts may execute.
+
+    That is each open leg. A pause lets what executes come to its end, so then it is each leg of which
+    an attempt has begun and not ended. A run that is over, or cancelled, is idle.
+    """
+    if info is None or legs.state == "cancelled":
         return Activity("idle")
-    if not any(True for _ in pending(run_dir, info, scan(run_dir, legs))):
-        return Activity("idle")
-    brokers = {info.broker} if legs.is_open(1) else set[str]()
+    found = scan(run_dir, legs)
+    left = pending(run_dir, info, found)
+    if legs.state == "paused":
+        begun = _legs_begun(run_dir, found, left)
+    elif any(True for _ in left):
+        begun = {leg for leg in range(1, legs.current + 1) if legs.is_open(leg)}
+    else:
+        begun = set()
+    brokers = {info.broker} if 1 in begun else set[str]()
     brokers |= {
         record.broker
         for record in control.control_records(run_dir)
-        if record.broker and legs.is_open(record.leg)
+        if record.broker and record.leg in begun
     }
     answers = [probe(run_dir, broker) for broker in sorted(brokers)]
     for state in ("live", "unknown"):
-        found = next((each for each in answers if each.state == state), None)
-        if found is not None:
-            return found
+        answer = next((each for each in answers if each.state == state), None)
+        if answer is not None:
+            return answer
     return Activity("idle")
+
+
+def _legs_begun(
+    run_dir: Path, found: RunScan, left: Iterable[tuple[TaskEntry, Sequence[int]]]
+) -> set[int]:
+    """Return the legs of executions of which only the beginning is known."""
+    legs = set[int]()
+    for entry, numbers in left:
+        task = found.get(entry.task_id)
+        if task is None:
+            continue
+        place = layout.task_dir(run_dir, task.state, entry.task_id)
+        for directory in (str(place / layout.attempt_dirname(number)) for number in numbers):
+            with suppress(FileNotFoundError):  # it is over, and was filed
+                read = marks.read(directory, disk.names(directory)).marks
+                legs |= {mark.leg for mark in read if mark.closed is None}
+    return legs

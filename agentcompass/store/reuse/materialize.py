@@ -90,15 +90,12 @@ def materialize(
 
 def _write_task(target: _Target, staging: Path, taking: Taking) -> bool:
     """Build one task and move it to its place; False if there is nothing of it to keep."""
-    found = read_task(target.source, taking.spec, target.contract, compares=False)
-    if found.malformed:
-        raise RecordCorrupt(found.malformed)
     dirname = task_dirname(taking.spec.task_id)
     task = staging / dirname
-    writer = _Writer(target, taking, task)
-    for number, deed in enumerate(taking.deeds, start=1):
-        writer.attempt(found.attempts.get(number) or AttemptFound(number, None), deed)
-    if not writer.is_begun:
+    while not _is_built(target, taking, task):
+        if disk.is_directory(task):
+            atomic.remove_tree(task)
+    if not disk.is_directory(task):
         return False
     record = attempts.task_record(taking.spec, target.plan)
     atomic.write_new(task / layout.TASK, (records.compact(record),))
@@ -108,11 +105,25 @@ def _write_task(target: _Target, staging: Path, taking: Taking) -> bool:
     return True
 
 
+def _is_built(target: _Target, taking: Taking, task: Path) -> bool:
+    """Write what is kept of a task's attempts; False if the source filed it meanwhile."""
+    found = read_task(target.source, taking.spec, target.contract, compares=False)
+    if found.malformed:
+        raise RecordCorrupt(found.malformed)
+    writer = _Writer(target, taking, task)
+    try:
+        for number, deed in enumerate(taking.deeds, start=1):
+            writer.attempt(found.attempts.get(number) or AttemptFound(number, None), deed)
+    except FileNotFoundError:
+        if not found.is_moved:
+            raise
+    return not found.is_moved
+
+
 class _Writer:
     """Writes the attempts of one task below a folder of its own."""
 
     def __init__(self, target: _Target, taking: Taking, task: Path) -> None:
-        self.is_begun = False
         self._target = target
         self._taking = taking
         self._task = task
@@ -230,7 +241,6 @@ class _Writer:
         directory = self._task / layout.attempt_dirname(number)
         atomic.make_directory(self._task)
         atomic.make_directory(directory)
-        self.is_begun = True
         return directory
 
     def _copy_artifacts(self, found: AttemptFound, directory: Path, names: set[str]) -> None:

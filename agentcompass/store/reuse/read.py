@@ -44,12 +44,22 @@ class TaskFound:
     malformed: tuple[tuple[Path, str], ...] = ()
     is_changed: bool = False
     """Its content is not what the source had; of other writers only category and truth are known."""
+    directory: Path | None = None
+    """Of ours: where it stood when it was read."""
+
+    @property
+    def is_moved(self) -> bool:
+        """Return whether its directory is somewhere else by now: it was filed meanwhile."""
+        return self.directory is not None and not disk.is_directory(self.directory)
 
 
 def read_task(
     source: Source, spec: TaskSpec, contract: MetricContract, *, compares: bool = True
 ) -> TaskFound:
     """Read what a source has of a task: `task.json`, results and checkpoints, each as a whole.
+
+    A paused run files tasks until its last executing attempt is over, so one of ours is read again
+    where it stands by then.
 
     Args:
         contract: of the run that is to have it: only observations that it declares are taken.
@@ -69,11 +79,23 @@ def _found(source: Source, spec: TaskSpec, *, compares: bool) -> TaskFound:
     place = source.places.get(sha256(spec.task_id.encode()).hexdigest())
     if place is None:
         return TaskFound(spec.task_id)
+    found = _at(source, spec, place, compares=compares)
+    while found.is_moved:
+        now = disk.find(source.run_dir, place[1].name)
+        if now is None:
+            return TaskFound(spec.task_id)
+        found = _at(source, spec, (now[0], Path(now[1])), compares=compares)
+    return found
+
+
+def _at(source: Source, spec: TaskSpec, place: tuple[State, Path], *, compares: bool) -> TaskFound:
     state, directory = place
     reader = _Reader(source, spec, directory)
     found = {number: reader.attempt(number) for number in reader.numbers()}
     is_changed = compares and reader.is_changed()
-    return TaskFound(spec.task_id, state, found, tuple(reader.malformed), is_changed)
+    malformed = tuple(reader.malformed)
+    own = directory if source.layout == "ours" else None
+    return TaskFound(spec.task_id, state, found, malformed, is_changed, own)
 
 
 def _declared(result: AttemptResult | None, contract: MetricContract) -> AttemptResult | None:

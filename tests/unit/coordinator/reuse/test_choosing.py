@@ -17,7 +17,7 @@ from agentcompass.store.check import check_run
 from tests.builders import T0, a_result, a_task
 from tests.support import golden_runs as theirs
 from tests.support.reusing import fingerprint, look, new_request, reuse_into, start_new, the_source
-from tests.support.store_runs import a_reserved_run, decide, execute
+from tests.support.store_runs import a_reserved_run, begin, decide, execute, publish
 
 RIGHT = theirs.their_result(correct=True, tokens=10.0)
 FAILED = theirs.their_result(status="run_error", issues=[theirs.ISSUE])
@@ -244,6 +244,39 @@ class TestChoosing:
 
         request = new_request(reuse=ReuseSettings())
         assert look(tmp_path / "results", request, [a_task("whole")], busy).reuse is not None
+
+    def test_a_paused_run_is_live_until_what_executes_has_come_to_its_end(
+        self, tmp_path: Path
+    ) -> None:
+        source = the_source(tmp_path / "results")
+        opens(source, leg=2, broker="redis://second")
+        view = begin(source, "half", 2, leg=2)
+        decide(source, "pause")
+        asked: list[str] = []
+
+        def busy(_: Path, broker: str) -> Activity:
+            asked.append(broker)
+            return Activity("live", "it holds 1")
+
+        request = new_request(reuse=ReuseSettings())
+        executing = look(tmp_path / "results", request, [a_task("half")], busy)
+        publish(source, view)
+        over = look(tmp_path / "results", request, [a_task("half")], busy)
+
+        assert [each.code for each in executing.passed_over] == ["live"]
+        assert codes(over) == {"half": ("complete", "take take")}
+        assert asked == ["redis://second"]
+
+    def test_a_cancelled_run_is_idle_whatever_stopped_in_it(self, tmp_path: Path) -> None:
+        source = the_source(tmp_path / "results")
+        begin(source, "half", 2)
+        decide(source, "cancel")
+
+        def busy(*_: object) -> Activity:
+            return Activity("live", "it says so")
+
+        request = new_request(reuse=ReuseSettings())
+        assert look(tmp_path / "results", request, [a_task("half")], busy).reuse is not None
 
     def test_a_snapshot_that_lost_a_file_or_was_masked_is_of_no_use(self, tmp_path: Path) -> None:
         source = the_source(tmp_path / "results")

@@ -9,13 +9,13 @@ import pytest
 
 from agentcompass.errors import RecordCorrupt
 from agentcompass.models.request import AttemptPlan
-from agentcompass.store import attempts
+from agentcompass.store import artifacts, attempts
 from agentcompass.store.reuse.materialize import Deed, Taking, materialize
 from agentcompass.store.reuse.source import open_source
 from tests.builders import a_contract, a_task
 from tests.support import golden_runs as theirs
-from tests.support.reusing import the_source
-from tests.support.store_runs import a_reserved_run, a_run, execute
+from tests.support.reusing import the_source, with_artifacts
+from tests.support.store_runs import a_reserved_run, a_run, begin, execute, publish
 
 RIGHT = theirs.their_result(correct=True)
 
@@ -119,3 +119,47 @@ def test_unknown_fields_of_a_result_come_along(tmp_path: Path) -> None:
     attempt = write(a_reserved_run(tmp_path), source, "a", "take")
 
     assert json.loads((attempt / "result.json").read_text())["of_tomorrow"] == {"x": 1}
+
+
+@pytest.mark.parametrize("when", ["before it is copied", "while it is copied"])
+def test_a_task_that_its_source_files_meanwhile_is_taken_with_all_its_files(
+    when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "one").mkdir()
+    source = a_run(tmp_path / "one", "a", k=2)
+    view = begin(source, "a", 1)
+    attempts.write_snapshot(view, with_artifacts(view))
+    publish(source, view)
+    real = artifacts.copy_tree
+
+    def overtaken(theirs: Path, own: Path) -> None:
+        monkeypatch.undo()
+        if when == "while it is copied":
+            real(theirs, own)
+        execute(source, "a", 2)
+        real(theirs, own)
+
+    monkeypatch.setattr(artifacts, "copy_tree", overtaken)
+
+    attempt = write(a_reserved_run(tmp_path), source, "a", "take", "run")
+
+    assert attempts.load_result(attempt / "result.json").token == view.token
+    kept = attempt / "artifacts" / view.token / "out" / "deep" / "answer.txt"
+    assert kept.read_text() == "a"
+
+
+def test_a_file_that_a_source_has_lost_stops_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = a_source(tmp_path)
+    view = begin(source, "a")
+    attempts.artifacts_directory(view)
+    publish(source, view)
+
+    def lost(theirs: Path, _own: Path) -> None:
+        raise FileNotFoundError(theirs)
+
+    monkeypatch.setattr(artifacts, "copy_tree", lost)
+
+    with pytest.raises(FileNotFoundError):
+        write(a_reserved_run(tmp_path), source, "a", "take")

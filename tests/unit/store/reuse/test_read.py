@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from agentcompass.models.result import AttemptResult
+from agentcompass.store import attempts
 from agentcompass.store.reuse.read import TaskFound, read_task
 from agentcompass.store.reuse.source import digest_in, open_source
 from tests.builders import a_contract, a_result, a_task
@@ -138,3 +140,38 @@ class TestResults:
 
 def test_a_directory_without_a_digest_is_no_task(tmp_path: Path) -> None:
     assert digest_in("notes") == ""
+
+
+class TestMovedTasks:
+    @pytest.mark.parametrize("when", ["before it is read", "while it is read"])
+    def test_a_task_that_its_run_files_after_it_was_opened_is_read_where_it_stands(
+        self, when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run_dir = a_run(tmp_path, k=2)
+        execute(run_dir, attempt=1)
+        view = begin(run_dir, attempt=2)
+        source = open_source(run_dir)
+        real = attempts.load_result
+
+        def overtaken(path: Path) -> AttemptResult:
+            monkeypatch.undo()
+            publish(run_dir, view)
+            return real(path)
+
+        if when == "before it is read":
+            publish(run_dir, view)
+        else:
+            monkeypatch.setattr(attempts, "load_result", overtaken)
+
+        found = read_task(source, a_task("task-1"), a_contract())
+
+        assert found.state == "normal"
+        assert [n for n, each in found.attempts.items() if each.result is not None] == [1, 2]
+        assert not found.is_moved
+
+    def test_one_that_is_gone_by_then_is_not_there(self, tmp_path: Path) -> None:
+        run_dir, task = a_finished_run(tmp_path)
+        source = open_source(run_dir)
+        shutil.rmtree(task)
+
+        assert read_task(source, a_task("task-1"), a_contract()) == TaskFound("task-1")
