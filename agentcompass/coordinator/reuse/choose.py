@@ -16,7 +16,7 @@ from typing import Final, Literal, TypeAlias
 from agentcompass.coordinator.refusal import Refusal
 from agentcompass.coordinator.reuse.examine import New, Reuse, SourceMalformed, examine
 from agentcompass.coordinator.reuse.missing import refuse_missing_agents
-from agentcompass.errors import RecordCorrupt, RunNotFound, RunNotSealed
+from agentcompass.errors import AgentCompassError, RecordCorrupt, RunNotFound, RunNotSealed
 from agentcompass.models.request import Request
 from agentcompass.models.run_info import ReuseSource, RunInfo
 from agentcompass.store import control, disk, layout, marks, sealed
@@ -182,6 +182,14 @@ class _Candidates:
 
     def try_one(self, run_dir: Path, info: RunInfo) -> Reuse | None:
         """Return what a run would give; None, noted, if it is live or has nothing."""
+        try:
+            return self._tried(run_dir, info)
+        except (AgentCompassError, FileNotFoundError):
+            if disk.is_file(run_dir / layout.RUN_INFO):
+                raise
+            return None  # somebody deletes it: it is no candidate any more
+
+    def _tried(self, run_dir: Path, info: RunInfo) -> Reuse | None:
         legs = control.legs(run_dir)
         activity = _activity(run_dir, info, legs, self.where.probe)
         if activity.state != "idle":
@@ -213,6 +221,8 @@ class _Candidates:
                 self._pass(run_dir, _LONG_AGO, "other_writer", why)
                 return None
             info = sealed.load(run_dir)
+        except RunNotFound:
+            return None  # deleted since it was listed
         except RecordCorrupt as error:
             if not self.new.settings.skip_malformed:
                 raise SourceMalformed(run_dir, error.problems) from error

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from agentcompass.coordinator.refusal import Refusal
+from agentcompass.coordinator.reuse import choose as choosing
 from agentcompass.coordinator.reuse.choose import Activity, Chosen
+from agentcompass.errors import RunNotFound
 from agentcompass.models.request import Request, ReuseSettings
 from agentcompass.models.run_info import ControlRecord
 from agentcompass.store import attempts, control, run_info
@@ -175,6 +178,34 @@ class TestOurs:
         assert chosen.reuse is not None
         assert chosen.reuse.source.run_id == "source"
         assert chosen.passed_over == []
+
+    @pytest.mark.parametrize("reader", ["is_foreign", "scan"])
+    def test_a_candidate_that_is_deleted_while_it_is_looked_at_is_none(
+        self, reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        source = the_source(tmp_path / "results")
+        newer = the_source(tmp_path / "results", run_id="zzz")
+        assert newer.parent == source.parent
+        real = getattr(choosing, reader)
+
+        def overtaken(run_dir: Path, *rest: object) -> object:
+            if run_dir == newer:
+                shutil.rmtree(run_dir)
+            return real(run_dir, *rest)
+
+        monkeypatch.setattr(choosing, reader, overtaken)
+        chosen = look(tmp_path / "results", new_request(reuse=ReuseSettings()), [a_task("whole")])
+
+        assert chosen.reuse is not None
+        assert chosen.reuse.source.run_id == "source"
+        assert chosen.passed_over == []
+
+    def test_a_candidate_that_stays_and_cannot_be_read_is_named(self, tmp_path: Path) -> None:
+        source = the_source(tmp_path / "results")
+        shutil.rmtree(source / "control")
+
+        with pytest.raises(RunNotFound):
+            look(tmp_path / "results", new_request(reuse=ReuseSettings()), [a_task("whole")])
 
     def test_a_newer_run_without_anything_over_is_passed_over(self, tmp_path: Path) -> None:
         the_source(tmp_path / "results")
