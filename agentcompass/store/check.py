@@ -25,7 +25,7 @@ from pathlib import Path
 from agentcompass.errors import AgentCompassError, FormatUnknown, RecordCorrupt, RunNotFound
 from agentcompass.metrics.report import build_report
 from agentcompass.models.metric import MetricReport
-from agentcompass.models.run_info import RunInfo
+from agentcompass.models.run_info import ControlRecord, RunInfo
 from agentcompass.store import control, disk, layout, records, report, sealed, tasks
 from agentcompass.store.check_tasks import Violation, check_tasks
 from agentcompass.store.scan import outcomes, results_digest, scan
@@ -93,19 +93,20 @@ def _check_control(run_dir: Path) -> Iterator[Violation]:
     if not disk.is_directory(directory):
         yield Violation("INV-7", directory, "is not there")
         return
-    numbers = sorted(filter(None, map(layout.control_number, disk.names(directory))))
+    names = control.record_names(run_dir)  # once: the next record may come at any moment
+    numbers = [layout.control_number(name) for name in names]
     if numbers != list(range(1, len(numbers) + 1)):
         yield Violation("INV-7", directory, f"records {numbers} are not numbered without a gap")
     current = 1
     try:
-        every = control.control_records(run_dir)
+        every = [records.read(directory / name, ControlRecord) for name in names]
     except (RecordCorrupt, FormatUnknown) as error:
         yield from _as_violations(error)
         return
-    for number, record in zip(numbers, every, strict=True):
+    for name, record in zip(names, every, strict=True):
         if record.leg > current + 1:
-            path = directory / layout.control_name(number)
-            yield Violation("INV-7", path, f"speaks of leg {record.leg} after leg {current}")
+            problem = f"speaks of leg {record.leg} after leg {current}"
+            yield Violation("INV-7", directory / name, problem)
         if record.action in {"resume", "rerun", "quarantine"}:
             current = max(current, record.leg)
 

@@ -37,7 +37,7 @@ def append(run_dir: Path, record_for: Callable[[int], ControlRecord]) -> Control
         RunNotFound: there is no `control/` directory.
     """
     while True:
-        names = _names(run_dir)
+        names = record_names(run_dir)
         number = _last_number(names) + 1
         record = record_for(_fold_of(run_dir, names).current)
         path = run_dir / layout.CONTROL / layout.control_name(number)
@@ -55,16 +55,21 @@ def legs(run_dir: Path) -> Legs:
         RunNotFound: there is no `control/` directory.
         RecordCorrupt: a control record cannot be read.
     """
-    return _fold_of(run_dir, _names(run_dir))
+    return _fold_of(run_dir, record_names(run_dir))
 
 
 def control_records(run_dir: Path) -> list[ControlRecord]:
     """Return all control records in order."""
     directory = run_dir / layout.CONTROL
-    return [records.read(directory / name, ControlRecord) for name in _names(run_dir)]
+    return [records.read(directory / name, ControlRecord) for name in record_names(run_dir)]
 
 
-def _names(run_dir: Path) -> tuple[str, ...]:
+def record_names(run_dir: Path) -> tuple[str, ...]:
+    """Return the names of all control records in order.
+
+    Raises:
+        RunNotFound: there is no `control/` directory.
+    """
     try:
         with os.scandir(f"{run_dir}/{layout.CONTROL}") as entries:
             found = [entry.name for entry in entries]

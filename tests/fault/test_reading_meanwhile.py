@@ -1,0 +1,75 @@
+"""Readers look at a run while others write it: the other's move is made at the worst moment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from agentcompass.store.check import check_run
+from tests.support.store_runs import a_run, decide
+
+
+class Other:
+    """Somebody else, who makes one move right before our nth call of a function."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._patch = patch
+        self.has_moved = False
+
+    def moves(
+        self,
+        move: Callable[[], object],
+        owner: object,
+        name: str,
+        when: Callable[..., bool] = lambda *_, **__: True,
+        *,
+        nth: int = 1,
+    ) -> None:
+        """Let `move` happen once, before the nth call with such arguments."""
+        real, calls = getattr(owner, name), 0
+
+        def moved(*args: object, **kwargs: object) -> object:
+            nonlocal calls
+            if not self.has_moved and when(*args, **kwargs):
+                calls += 1
+                if calls == nth:
+                    self.has_moved = True
+                    move()
+            return real(*args, **kwargs)
+
+        self._patch.setattr(owner, name, moved)
+
+
+@pytest.fixture
+def other(monkeypatch: pytest.MonkeyPatch) -> Iterator[Other]:
+    """Somebody who has made a move when the test is over."""
+    one = Other(monkeypatch)
+    yield one
+    assert one.has_moved
+
+
+def of(*parts: str) -> Callable[..., bool]:
+    """Return whether a call's first argument names all of these."""
+    return lambda path, *_, **__: all(part in str(path) for part in parts)
+
+
+class TestCheck:
+    def test_a_decision_is_published_while_the_others_are_listed(
+        self, tmp_path: Path, other: Other
+    ) -> None:
+        run_dir = a_run(tmp_path)
+        decide(run_dir, "resume")
+        other.moves(lambda: decide(run_dir, "pause"), os, "scandir", of("/control"), nth=2)
+
+        assert check_run(run_dir) == []
+
+    def test_records_of_odd_names_are_a_gap(self, tmp_path: Path) -> None:
+        run_dir = a_run(tmp_path)
+        decide(run_dir, "resume")
+        control = run_dir / "control"
+        (control / "0000.json").write_bytes((control / "0001.json").read_bytes())
+
+        assert {each.invariant for each in check_run(run_dir)} == {"INV-7"}
