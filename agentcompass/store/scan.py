@@ -258,6 +258,7 @@ class _Place:
         # asking for the file itself is the cheapest look.
         normal = layout.task_path(run_dir, "normal", self._dirname)
         self._found: tuple[State, str] | None = ("normal", normal)
+        self._is_guess = True
 
     @property
     def directory(self) -> str | None:
@@ -276,9 +277,10 @@ class _Place:
                 return load(path)
             except FileNotFoundError:
                 again = disk.find(self._run_dir, self._dirname)
-                if again == self._found:
+                # What was only guessed may have come true since: then nothing was looked at yet.
+                if again == self._found and not self._is_guess:
                     return None
-                self._found = again
+                self._found, self._is_guess = again, False
         return None
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from agentcompass.store import disk, run_info, scan
 from agentcompass.store.check import check_run
-from tests.support.store_runs import a_run, decide
+from tests.support.store_runs import a_run, decide, execute
 
 
 class Other:
@@ -73,3 +74,13 @@ class TestCheck:
         (control / "0000.json").write_bytes((control / "0001.json").read_bytes())
 
         assert {each.invariant for each in check_run(run_dir)} == {"INV-7"}
+
+
+def test_a_result_is_filed_to_where_it_was_looked_for_first(tmp_path: Path, other: Other) -> None:
+    run_dir = a_run(tmp_path, k=2)
+    execute(run_dir, attempt=1)
+    other.moves(lambda: execute(run_dir, attempt=2), disk, "find")
+
+    (task,) = scan.heads(run_dir, run_info.load(run_dir))
+
+    assert None not in task.heads
