@@ -59,5 +59,5 @@ def _report_if_stopped(run: SealedRun) -> None:
     try:
         if control.legs(run_dir).state != "open":
             report(run_dir)
-    except AgentCompassError as error:
+    except (AgentCompassError, OSError) as error:  # of one run; the others are watched on
         click.echo(f"{run_dir.name}: no partial report: {error}", err=True)
