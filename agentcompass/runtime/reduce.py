@@ -29,8 +29,9 @@ from agentcompass.runtime.analysis import AnalysisTally, Analyzers
 from agentcompass.runtime.calling.awaited import awaited
 from agentcompass.runtime.values.live import masked
 from agentcompass.runtime.values.references import as_far_as_known
-from agentcompass.store import evidence, layout, scan
+from agentcompass.store import disk, evidence, layout, scan
 from agentcompass.store.legs import Legs
+from agentcompass.store.names import task_dirname
 from agentcompass.store.report import Override, expected_of
 from agentcompass.store.results import ResultHead
 from agentcompass.store.scan import TaskHeads
@@ -138,14 +139,31 @@ def take_in(
     missing = 0
     for task in found:
         outcomes = task.outcomes
-        executions = [
-            _execution(head, task.directory, number)
-            for number, head in enumerate(task.heads, start=1)
-        ]
-        tally.see(outcomes, builder.add(outcomes), executions, (task.directory or "")[below:])
+        directory, executions = _executions(run_dir, task)
+        tally.see(outcomes, builder.add(outcomes), executions, (directory or "")[below:])
         voices.see(task)
         missing += task.heads.count(None)
     return missing
+
+
+def _executions(run_dir: Path, task: TaskHeads) -> tuple[str | None, list[Execution]]:
+    """Return where a task stands and what its attempts cost, seen where it was not moved meanwhile."""
+    directory = task.directory
+    found = _executions_at(directory, task)
+    # A filed task stays, or is opened again by a decision, after which the report is made anew.
+    while directory is not None and _is_running(directory) and not disk.is_directory(directory):
+        moved = disk.find(run_dir, task_dirname(task.task_id))
+        directory = moved[1] if moved else None
+        found = _executions_at(directory, task)
+    return directory, found
+
+
+def _executions_at(directory: str | None, task: TaskHeads) -> list[Execution]:
+    return [_execution(head, directory, n) for n, head in enumerate(task.heads, start=1)]
+
+
+def _is_running(directory: str) -> bool:
+    return directory.rpartition("/")[0].endswith(f"/{layout.STATES[0]}")
 
 
 def _execution(head: ResultHead | None, task_dir: str | None, number: int) -> Execution:

@@ -32,7 +32,8 @@ def keep(attempt_dir: Path, name: str, files: Mapping[str, bytes]) -> Path:
 def discarded(attempt_dir: str | Path) -> Iterator[results.ResultHead]:
     """Yield what was executed by this run and does not count: tries, losers, results of older legs.
 
-    What cannot be read is passed over, and what reuse brought along was executed elsewhere.
+    What cannot be read is passed over, and what reuse brought along was executed elsewhere. If the
+    task is moved meanwhile, this is not all: whoever adds up looks again where it stands then.
     """
     retries = f"{attempt_dir}/{layout.RETRIES}"
     if not disk.is_directory(retries):
@@ -45,7 +46,11 @@ def discarded(attempt_dir: str | Path) -> Iterator[results.ResultHead]:
 
 
 def _results_in(folder: str) -> Iterator[results.ResultHead]:
-    for name in sorted(disk.names(folder)):
+    try:
+        names = sorted(disk.names(folder))
+    except FileNotFoundError:
+        return
+    for name in names:
         if not layout.is_result_name(name):
             continue
         try:

@@ -8,9 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from agentcompass.store import disk, run_info, scan
+from agentcompass.cli import watch
+from agentcompass.coordinator.report import read
+from agentcompass.coordinator.runs import opened
+from agentcompass.coordinator.spending.account import Account
+from agentcompass.models.result import AttemptMeta
+from agentcompass.store import attempts, disk, run_info, scan
 from agentcompass.store.check import check_run
-from tests.support.store_runs import a_run, decide, execute
+from tests.builders import T0, a_result
+from tests.support.store_runs import a_run, begin, decide, execute, publish
 
 
 class Other:
@@ -84,3 +90,58 @@ def test_a_result_is_filed_to_where_it_was_looked_for_first(tmp_path: Path, othe
     (task,) = scan.heads(run_dir, run_info.load(run_dir))
 
     assert None not in task.heads
+
+
+@pytest.fixture
+def retried(tmp_path: Path) -> Path:
+    """A run of one task with two attempts: one is published, after a try that was discarded."""
+    run_dir = a_run(tmp_path, k=2)
+    view = begin(run_dir)
+    result = a_result(token=view.token)
+    meta = AttemptMeta(harness={"telemetry": {"cost_usd": 5.0}})
+    paid = result.model_copy(update={"meta": meta})
+    attempts.keep_retry(view, 1, paid)
+    publish(run_dir, view, paid)
+    return run_dir
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [("is_directory", "running"), ("directories", "/retries"), ("names", "retry-1")],
+)
+class TestDiscardedTries:
+    """The task is filed while what it holds besides its results is looked at."""
+
+    def test_a_report_counts_what_they_cost(
+        self, retried: Path, other: Other, name: str, what: str
+    ) -> None:
+        other.moves(lambda: execute(retried, attempt=2), disk, name, of(what, "attempt-1"))
+
+        made = read(retried)
+
+        assert not made.is_over
+        assert "10.0" in made.text
+
+    def test_an_account_knows_what_they_cost(
+        self, retried: Path, other: Other, name: str, what: str
+    ) -> None:
+        account = Account(retried, run_info.load(retried))
+        found = scan.scan(retried)
+        other.moves(lambda: execute(retried, attempt=2), disk, name, of(what, "attempt-1"))
+
+        assert account.spent(found, T0).cost_usd == 10.0
+
+
+def test_a_partial_report_that_cannot_be_made_ends_no_watching(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = opened(a_run(tmp_path))
+    decide(run.address.run_dir, "pause")
+
+    def gone(_run_dir: Path) -> None:
+        raise FileNotFoundError("details")
+
+    monkeypatch.setattr(watch, "report", gone)
+    watch._report_if_stopped(run)
+
+    assert "no partial report: details" in capsys.readouterr().err

@@ -11,7 +11,7 @@ from agentcompass.coordinator.spending.bounds import Spent, wall_time_s
 from agentcompass.errors import AgentCompassError
 from agentcompass.metrics.usage import Spend
 from agentcompass.models.run_info import RunInfo
-from agentcompass.store import control, evidence, layout, results
+from agentcompass.store import control, disk, evidence, layout, results
 from agentcompass.store.legs import Legs
 from agentcompass.store.names import task_dirname
 from agentcompass.store.results import ResultHead
@@ -79,20 +79,22 @@ class Account:
             for number in task.published:
                 if (dirname, number) in self._entries:
                     continue
-                entry = self._entry(
-                    Path(layout.task_path(self.run_dir, task.state, dirname)), number
-                )
+                entry = self._entry(layout.task_path(self.run_dir, task.state, dirname), number)
+                if entry is None and (moved := disk.find(self.run_dir, dirname)):
+                    entry = self._entry(moved[1], number)
                 if entry is not None:
                     self._entries[dirname, number] = entry
 
-    def _entry(self, task_dir: Path, number: int) -> _Entry | None:
+    def _entry(self, task_dir: str, number: int) -> _Entry | None:
         """Return what one attempt cost; None if it cannot be read now, for example while it moves."""
-        directory = task_dir / layout.attempt_dirname(number)
+        directory = f"{task_dir}/{layout.attempt_dirname(number)}"
         try:
-            head = results.load_outcome(directory / layout.RESULT)
+            head = results.load_outcome(f"{directory}/{layout.RESULT}")
         except (FileNotFoundError, AgentCompassError):
             return None  # `check` names what is malformed
         spends = [each.spend for each in evidence.discarded(directory)]
+        if not disk.is_directory(directory):
+            return None  # tries that were moved meanwhile would be forgotten for good
         is_own = not head.reused_from and not head.outcome.skipped
         if is_own:
             self._note_end(head)
