@@ -5,7 +5,8 @@ times at once: all write the same bytes. As long as an attempt is missing nothin
 A cancelled run gets a partial report, which says that it is one.
 
 The digest of the results covered is taken *before* they are read and compared after the report was
-written: if results came meanwhile, it is done again.
+written: if results came meanwhile, it is done again. So it is if another finalizer, by another formula,
+wrote in between, so that nobody knows what the report covers.
 """
 
 from __future__ import annotations
@@ -119,7 +120,8 @@ def finalize(
         made = None if wanted.is_anew else _present(what, digest)
         made = made or _written(what, digest)
         again = _again(run_dir, found, is_complete=not count)
-        is_settled = again is found or scan.results_digest(again) == digest
+        is_current = again is found or scan.results_digest(again) == digest
+        is_settled = is_current and _is_covered(run_dir, digest)
         if is_settled or round_number == _ROUNDS:
             info = run_info.refresh(run_dir, again)
             return Finalized(made.report, made.context, info, made.analysis)
@@ -141,6 +143,12 @@ def _again(run_dir: Path, found: RunScan, *, is_complete: bool) -> RunScan:
     if is_complete and control.legs(run_dir) == found.legs:
         return found
     return scan.scan(run_dir)
+
+
+def _is_covered(run_dir: Path, digest: str) -> bool:
+    """Return whether a whole report on these results is there: an older or half a one may overtake ours."""
+    covered = report.load_covered(run_dir)
+    return covered is not None and covered.results_sha256 == digest
 
 
 def _filed(run_dir: Path, info: RunInfo, found: RunScan) -> RunScan:

@@ -3,8 +3,8 @@
 `.covered.json` says which results the metrics cover and by which formula; the metrics themselves hold
 nothing that depends on time or place. `.summary.json` holds what the summary says besides, so that a
 terminal can show it without reading every result again. Both name the digest of the very bytes they
-speak of: two finalizers that overlap leave a note that does not fit, which reads as "nobody knows",
-and whoever sees that finalizes again.
+speak of: two finalizers that overlap, or one that is killed, leave a note that does not fit, which
+reads as "nobody knows", and whoever sees that finalizes again.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from agentcompass.store.scan import Coverage
 
 COVERED_SCHEMA: Final = "agentcompass.covered.v1"
 CONTEXT_SCHEMA: Final = "agentcompass.summary_context.v1"
+_LOOKS: Final = 4
+"""A report that is replaced more often than this while it is read is one of which nobody knows."""
 
 
 class Covered(Record):
@@ -45,6 +47,15 @@ class Context(Record):
     schema_version: Literal["agentcompass.summary_context.v1"] = CONTEXT_SCHEMA
     metrics_sha256: Sha256
     context: SummaryContext
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A report that was read back."""
+
+    report: MetricReport
+    covered: MetricArtifacts | None
+    """What it covers, and by which formula; None if nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,25 +134,31 @@ def override_of(artifacts: MetricArtifacts | None) -> Override | None:
 
 
 def load_report(run_dir: Path, expected: Expected | None = None) -> MetricReport | None:
-    """Return the report, validated by all rules; None if there is none.
+    """Return the report, validated by all rules; None if there is none. See `load_written`."""
+    written = load_written(run_dir, expected)
+    return written.report if written is not None else None
+
+
+def load_written(run_dir: Path, expected: Expected | None = None) -> Written | None:
+    """Return the report, validated by all rules, and what it covers; None if there is none.
 
     Args:
         expected: see `expected_of`; without it the report is held against itself only. If the report
-            was made by another formula on request, that one takes the place of the frozen one.
+            was made by another formula on request, that one takes the place of the frozen one; if
+            nobody knows by which, the one that the report names.
 
     Raises:
         RecordCorrupt, FormatUnknown, ReportInvalid: it cannot be relied on.
     """
-    path = run_dir / layout.METRICS
-    try:
-        data = disk.read(path)
-    except FileNotFoundError:
+    found = _pair(run_dir)
+    if found is None:
         return None
-    report = records.parse(data, MetricReport, path)
+    metrics, covered = found
+    report = records.parse(metrics, MetricReport, run_dir / layout.METRICS)
     if expected is not None and KEY not in report.extra:
         raise ReportInvalid([f"extra.{KEY}: the report was never sealed"])
-    validate_report(report, _as_asked_for(run_dir, data, expected))
-    return report
+    validate_report(report, _as_asked_for(expected, covered))
+    return Written(report, covered)
 
 
 def load_covered(run_dir: Path) -> MetricArtifacts | None:
@@ -150,11 +167,8 @@ def load_covered(run_dir: Path) -> MetricArtifacts | None:
     Raises:
         RecordCorrupt, FormatUnknown: there is a note, and it cannot be relied on.
     """
-    try:
-        metrics = disk.read(run_dir / layout.METRICS)
-    except FileNotFoundError:
-        return None
-    return _covered(run_dir, metrics)
+    found = _pair(run_dir)
+    return found[1] if found is not None else None
 
 
 def load_context(run_dir: Path) -> SummaryContext | None:
@@ -168,19 +182,37 @@ def load_context(run_dir: Path) -> SummaryContext | None:
     return beside.context if beside.metrics_sha256 == sha256(metrics).hexdigest() else None
 
 
-def _covered(run_dir: Path, metrics: bytes) -> MetricArtifacts | None:
-    path = run_dir / layout.COVERED
+def _pair(run_dir: Path) -> tuple[bytes, MetricArtifacts | None] | None:
+    """Return the bytes of the metrics and what they cover, from one moment; None if there are none."""
+    path = run_dir / layout.METRICS
     try:
-        covered = records.read(path, Covered)
+        metrics = disk.read(path)
+        for _ in range(_LOOKS):
+            covered = _note(run_dir)
+            if covered is not None and covered.metrics_sha256 == sha256(metrics).hexdigest():
+                return metrics, covered.metric_artifacts
+            before, metrics = metrics, disk.read(path)
+            if before == metrics:
+                break
     except FileNotFoundError:
         return None
-    is_of_these = sha256(metrics).hexdigest() == covered.metrics_sha256
-    return covered.metric_artifacts if is_of_these else None
+    return metrics, None
 
 
-def _as_asked_for(run_dir: Path, metrics: bytes, expected: Expected | None) -> Expected | None:
-    override = override_of(_covered(run_dir, metrics)) if expected is not None else None
-    if expected is None or override is None:
+def _note(run_dir: Path) -> Covered | None:
+    try:
+        return records.read(run_dir / layout.COVERED, Covered)
+    except FileNotFoundError:
+        return None
+
+
+def _as_asked_for(expected: Expected | None, covered: MetricArtifacts | None) -> Expected | None:
+    if expected is None:
+        return None
+    if covered is None:
+        return replace(expected, is_formula_known=False)
+    override = override_of(covered)
+    if override is None:
         return expected
     return replace(
         expected,

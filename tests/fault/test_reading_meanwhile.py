@@ -9,13 +9,18 @@ from pathlib import Path
 import pytest
 
 from agentcompass.cli import watch
-from agentcompass.coordinator.report import read
+from agentcompass.coordinator.report import read, report
 from agentcompass.coordinator.runs import opened
 from agentcompass.coordinator.spending.account import Account
 from agentcompass.models.result import AttemptMeta
-from agentcompass.store import attempts, disk, run_info, scan
+from agentcompass.runtime.finalize import Wanted, finalize
+from agentcompass.store import attempts, disk, records, run_info, scan
+from agentcompass.store import report as report_files
 from agentcompass.store.check import check_run
+from agentcompass.store.report import Override, expected_of, load_covered, load_written
 from tests.builders import T0, a_result
+from tests.support.measured import a_measured_run
+from tests.support.metrics import RIGHT, WRONG
 from tests.support.store_runs import a_run, begin, decide, execute, publish
 
 
@@ -145,3 +150,87 @@ def test_a_partial_report_that_cannot_be_made_ends_no_watching(
     watch._report_if_stopped(run)
 
     assert "no partial report: details" in capsys.readouterr().err
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> Path:
+    """A run that is over, with its report."""
+    outcomes = {"a": (RIGHT,), "b": (RIGHT,), "c": (WRONG,)}
+    run_dir = a_measured_run(tmp_path, outcomes, categories={"a": "x", "b": "x", "c": "y"})
+    finalize(run_dir)
+    return run_dir
+
+
+class Killed(BaseException):
+    """A process ends here."""
+
+
+def die() -> None:
+    raise Killed
+
+
+class TestTwoFormulas:
+    TREE = Override(
+        "category_hierarchy",
+        {"type": "weighted", "weights": {"x": 1, "y": 3}, "children": ["x", "y"]},
+    )
+
+    @pytest.fixture(params=[Override("category_mean"), TREE], ids=["mean", "tree"])
+    def override(self, request: pytest.FixtureRequest) -> Override:
+        assert isinstance(request.param, Override)
+        return request.param
+
+    def write(self, run_dir: Path, override: Override | None) -> None:
+        finalize(run_dir, wanted=Wanted(override, is_anew=True, may_be_partial=True))
+
+    def write_half(self, run_dir: Path, override: Override) -> None:
+        """Write the metrics and go, as a process that is killed then."""
+        with pytest.MonkeyPatch.context() as patch:
+            Other(patch).moves(die, report_files, "replace_if_other", of("summary.md"))
+            with pytest.raises(Killed):
+                self.write(run_dir, override)
+
+    def test_a_report_that_is_overtaken_is_made_again(
+        self, measured: Path, other: Other, override: Override
+    ) -> None:
+        # Both metrics before both notes: ours is the last, and speaks of what is not there any more.
+        other.moves(
+            lambda: self.write(measured, override),
+            report_files,
+            "replace_if_other",
+            of("summary.md"),
+        )
+
+        made = report(measured)
+
+        assert (made.is_over, made.exit_code) == (True, 0)
+        assert load_covered(measured) is not None
+        assert check_run(measured) == []
+
+    def test_half_of_a_report_is_nobodys_fault(self, measured: Path, override: Override) -> None:
+        self.write_half(measured, override)
+
+        assert check_run(measured) == []
+        assert run_info.refresh(measured).status == "running"
+        assert report(measured).is_over
+
+    def test_a_run_that_is_looked_at_meanwhile_has_not_failed(
+        self, measured: Path, other: Other, override: Override
+    ) -> None:
+        other.moves(lambda: self.write_half(measured, override), report_files, "load_report")
+
+        run_info.refresh(measured)
+
+        self.write(measured, override)
+        assert run_info.load(measured).status == "completed"
+
+    def test_the_note_is_replaced_between_the_two_that_belong_together(
+        self, measured: Path, other: Other, override: Override
+    ) -> None:
+        other.moves(lambda: self.write(measured, override), records, "read", of(".covered.json"))
+
+        written = load_written(measured, expected_of(run_info.load(measured)))
+
+        assert written is not None
+        assert written.covered is not None
+        assert written.covered.report.aggregation == written.report.aggregation

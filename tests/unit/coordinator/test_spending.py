@@ -68,7 +68,7 @@ class TestAccount:
         seen: list[int] = []
         real = Account._entry
 
-        def counted(self: Account, task_dir: Path, number: int) -> Any:
+        def counted(self: Account, task_dir: str, number: int) -> Any:
             seen.append(number)
             return real(self, task_dir, number)
 

@@ -11,6 +11,7 @@ from agentcompass.metrics.report import build_report
 from agentcompass.metrics.seal import sealed
 from agentcompass.metrics.text.summary import SummaryContext
 from agentcompass.metrics.validate import ReportInvalid
+from agentcompass.models.metric import MetricReport
 from agentcompass.models.request import AttemptPlan
 from agentcompass.store import layout, records, report, run_info, scan
 from agentcompass.store.check import check_run
@@ -178,12 +179,38 @@ class TestAnotherFormula:
         assert run_info.load(run_dir).aggregation == "micro_weighted"
         assert check_run(run_dir) == []
 
-    def test_without_its_record_the_report_is_not_the_runs(self, tmp_path: Path) -> None:
+    def test_without_its_record_it_is_held_against_the_formula_that_it_names(
+        self, tmp_path: Path
+    ) -> None:
         run_dir = self.write(tmp_path)
         (run_dir / layout.COVERED).unlink()
+        info = run_info.load(run_dir)
 
-        with pytest.raises(ReportInvalid, match="the run has 'micro_weighted'"):
+        written = report.load_written(run_dir, report.expected_of(info))
+
+        assert written is not None
+        assert (written.report.aggregation, written.covered) == ("category_mean", None)
+        assert run_info.refresh(run_dir).status == "running"
+
+    def test_without_its_record_it_has_to_be_what_it_says(self, tmp_path: Path) -> None:
+        run_dir = self.write(tmp_path)
+        (run_dir / layout.COVERED).unlink()
+        path = run_dir / layout.METRICS
+        made = records.read(path, MetricReport)
+        wrong = [each.model_copy(update={"value": 0.25}) for each in made.series]
+        path.write_bytes(records.pretty(sealed(made.model_copy(update={"series": tuple(wrong)}))))
+
+        with pytest.raises(ReportInvalid):
             report.load_report(run_dir, report.expected_of(run_info.load(run_dir)))
+
+    def test_a_record_of_the_report_before_it_says_nothing(self, tmp_path: Path) -> None:
+        run_dir = self.write(tmp_path)
+        note = (run_dir / layout.COVERED).read_bytes()
+        write_report(run_dir)
+        (run_dir / layout.COVERED).write_bytes(note)
+
+        assert report.load_covered(run_dir) is None
+        assert check_run(run_dir) == []
 
 
 class TestContext:
