@@ -28,6 +28,7 @@ from agentcompass.runtime.finalize import Incomplete, Wanted, finalize, state_of
 from agentcompass.runtime.reduce import Reduction, reduce, take_in
 from agentcompass.store import control, run_info, scan, sealed
 from agentcompass.store import report as files
+from agentcompass.store.caught_up import caught_up
 from agentcompass.store.foreign import ForeignRun, foreign_heads, is_foreign, open_foreign
 from agentcompass.store.report import Override
 
@@ -127,7 +128,7 @@ def read(run_dir: Path) -> Reported:
         As `report`.
     """
     info = sealed.load_frozen(run_dir)
-    found = scan.scan(run_dir)
+    found = caught_up(run_dir, info, scan.scan(run_dir))
     now = run_info.refresh(run_dir, found)
     is_over = now.status in {"completed", "failed"}
     made = files.load_report(run_dir, files.expected_of(info)) if is_over else None

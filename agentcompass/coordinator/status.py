@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from agentcompass.models.metric import MetricReport
 from agentcompass.models.result import TaskOutcomes
 from agentcompass.models.run_info import ControlRecord, RunInfo
 from agentcompass.store import control, sealed
+from agentcompass.store.caught_up import caught_up
 from agentcompass.store.foreign import (
     ForeignRun,
     foreign_outcomes,
@@ -70,8 +71,11 @@ class Status:
         return self.state in {"completed", "failed"} and self.done >= self.total
 
 
-def status(run_dir: Path, now: datetime) -> Status:
+def status(run_dir: Path, now: datetime, sleep: Callable[[float], object] | None = None) -> Status:
     """Return where a run stands. Reads every result without its trajectory; changes nothing.
+
+    Args:
+        sleep: waits before the run is listed again, if its report covers more than is in sight.
 
     Raises:
         RunNotFound: it never started.
@@ -82,11 +86,18 @@ def status(run_dir: Path, now: datetime) -> Status:
     info = sealed.load(run_dir)
     if info.sealed_at is None:
         return Status(run_dir, info.run_id, "planning", "interrupted, or still going on")
-    return _of_ours(run_dir, info, now)
+    return _of_ours(run_dir, _seen(run_dir, info, sleep), now)
 
 
-def _of_ours(run_dir: Path, info: RunInfo, now: datetime) -> Status:
+def _seen(run_dir: Path, info: RunInfo, sleep: Callable[[float], object] | None) -> Snapshot:
     seen = look_at(run_dir, info)
+    if seen.left and caught_up(run_dir, info, seen.found, sleep) is not seen.found:
+        return look_at(run_dir, sealed.load(run_dir))
+    return seen
+
+
+def _of_ours(run_dir: Path, seen: Snapshot, now: datetime) -> Status:
+    info = seen.info
     heads = Heads(run_dir, seen)
     pace = _Pace(seen.legs.current)
     state = _state(seen)

@@ -11,7 +11,7 @@ wrote in between, so that nobody knows what the report covers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -29,6 +29,7 @@ from agentcompass.models.run_info import RunInfo
 from agentcompass.runtime.reduce import Reduced, Reduction, reduce
 from agentcompass.store import control, filing, names, report, run_info, scan, sealed, tasks
 from agentcompass.store.analysis import load_analysis, write_analysis
+from agentcompass.store.caught_up import caught_up
 from agentcompass.store.legs import Legs
 from agentcompass.store.report import Override
 from agentcompass.store.scan import Coverage, RunScan
@@ -73,6 +74,8 @@ class Wanted:
     """Report on what there is, whatever is missing."""
     analyzers: Sequence[ComponentSpec] = ()
     """Analyzers that look at the attempts now, beside the run's own."""
+    sleep: Callable[[float], object] | None = None
+    """Waits before the run is listed again, if its report covers more than is in sight."""
 
 
 JUST_COMPLETE: Final = Wanted()
@@ -100,9 +103,12 @@ def finalize(
     """
     info = sealed.load_frozen(run_dir)
     for round_number in range(1, _ROUNDS + 1):
-        legs = control.legs(run_dir)
-        found = _filed(run_dir, info, scan.scan(run_dir, legs))
+        found = _filed(run_dir, info, scan.scan(run_dir))
         count = _count_missing(run_dir, info, found)
+        if count and (wanted.may_be_partial or found.legs.state == "cancelled"):
+            found = _filed(run_dir, info, caught_up(run_dir, info, found, wanted.sleep))
+            count = _count_missing(run_dir, info, found)
+        legs = found.legs
         if count and legs.state != "cancelled" and not wanted.may_be_partial:
             return Incomplete(tuple(islice(_names(run_dir, info, found), _SHOWN)), count)
         partial = PartialNote(status=state_of(legs), missing=count) if count else None

@@ -12,9 +12,10 @@ from agentcompass.cli import watch
 from agentcompass.coordinator.report import read, report
 from agentcompass.coordinator.runs import opened
 from agentcompass.coordinator.spending.account import Account
+from agentcompass.coordinator.status import status
 from agentcompass.models.result import AttemptMeta
-from agentcompass.runtime.finalize import Wanted, finalize
-from agentcompass.store import attempts, disk, records, run_info, scan
+from agentcompass.runtime.finalize import Finalized, Wanted, finalize
+from agentcompass.store import attempts, disk, filing, records, run_info, scan
 from agentcompass.store import report as report_files
 from agentcompass.store.check import check_run
 from agentcompass.store.report import Override, expected_of, load_covered, load_written
@@ -234,3 +235,57 @@ class TestTwoFormulas:
         assert written is not None
         assert written.covered is not None
         assert written.covered.report.aggregation == written.report.aggregation
+
+
+class TestAShareThatIsBehind:
+    """A listing of one machine is older than the report that another one has written."""
+
+    @pytest.fixture
+    def slept_s(self, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+        """Task `b` is invisible until somebody has waited three times; how long that was."""
+        slept_s: list[float] = []
+        real = disk.directories
+
+        def listed(path: str | Path) -> list[str]:
+            return [name for name in real(path) if len(slept_s) > 2 or not name.startswith("b--")]
+
+        monkeypatch.setattr(disk, "directories", listed)
+        return slept_s
+
+    def test_status_does_not_call_a_result_missing(
+        self, measured: Path, slept_s: list[float]
+    ) -> None:
+        assert status(measured, T0, sleep=slept_s.append).is_complete
+        assert len(slept_s) == 3
+
+    def test_the_report_stays_what_it_is(self, measured: Path, slept_s: list[float]) -> None:
+        before = (measured / "metrics.json").read_bytes()
+
+        wanted = Wanted(is_anew=True, may_be_partial=True, sleep=slept_s.append)
+        done = finalize(measured, wanted=wanted)
+
+        assert isinstance(done, Finalized)
+        assert done.info.status == "completed"
+        assert (measured / "metrics.json").read_bytes() == before
+
+    def test_what_stays_away_is_believed_to_be_gone(self, measured: Path) -> None:
+        gone = attempts.result_of(measured, "b", 1)
+        assert gone is not None
+        gone.unlink()
+        slept_s: list[float] = []
+
+        assert not status(measured, T0, sleep=slept_s.append).is_complete
+        assert sum(slept_s) == 60
+
+    def test_nobody_waits_for_a_run_that_goes_on(self, measured: Path) -> None:
+        decide(measured, "rerun", ("b", 1))
+        filing.reopen(measured, "b", {1: 2})
+        slept_s: list[float] = []
+
+        assert not status(measured, T0, sleep=slept_s.append).is_complete
+        for _ in range(2):  # over the report before the decision, then over a partial one
+            wanted = Wanted(is_anew=True, may_be_partial=True, sleep=slept_s.append)
+            done = finalize(measured, wanted=wanted)
+            assert isinstance(done, Finalized)
+            assert "partial" in done.report.extra
+        assert slept_s == []
