@@ -18,11 +18,14 @@ from agentcompass.runtime.finalize import Finalized, Wanted, finalize
 from agentcompass.store import attempts, disk, filing, records, run_info, scan
 from agentcompass.store import report as report_files
 from agentcompass.store.check import check_run
+from agentcompass.store.export import copy
+from agentcompass.store.export.copy import write_copy
+from agentcompass.store.foreign import open_foreign
 from agentcompass.store.report import Override, expected_of, load_covered, load_written
 from tests.builders import T0, a_result
 from tests.support.measured import a_measured_run
 from tests.support.metrics import RIGHT, WRONG
-from tests.support.store_runs import a_run, begin, decide, execute, publish
+from tests.support.store_runs import TOKEN, a_run, begin, decide, execute, publish
 
 
 class Other:
@@ -289,3 +292,74 @@ class TestAShareThatIsBehind:
             assert isinstance(done, Finalized)
             assert "partial" in done.report.extra
         assert slept_s == []
+
+
+class TestACopyForTheOtherProgram:
+    @pytest.fixture
+    def half(self, tmp_path: Path) -> Path:
+        """A run of one task with two attempts, one of which is over and has artifacts."""
+        run_dir = a_run(tmp_path, k=2)
+        view = begin(run_dir)
+        own, _ = attempts.artifacts_directory(view)
+        (own / "log").write_text("kept")
+        publish(run_dir, view)
+        return run_dir
+
+    @pytest.mark.parametrize(
+        ("owner", "name", "what"),
+        [
+            (disk, "read", "attempt-1/result.json"),
+            (disk, "is_directory", "attempt-1/artifacts"),
+            (os, "scandir", "attempt-1/artifacts"),
+        ],
+    )
+    def test_a_task_is_filed_while_it_is_copied(
+        self, half: Path, tmp_path: Path, other: Other, owner: object, name: str, what: str
+    ) -> None:
+        other.moves(lambda: execute(half, attempt=2), owner, name, of("running", what))
+
+        assert write_copy(half, tmp_path / "copy") == 1
+
+        (task,) = open_foreign(tmp_path / "copy").tasks
+        assert task.state == "normal"
+        assert task.directory is not None
+        assert sorted(disk.directories(task.directory)) == ["attempt-1", "attempt-2"]
+        assert (task.directory / "attempt-1" / "artifacts" / TOKEN / "log").read_text() == "kept"
+
+    def test_a_task_is_filed_between_finding_it_and_reading_it(
+        self, half: Path, tmp_path: Path, other: Other
+    ) -> None:
+        other.moves(lambda: execute(half, attempt=2), copy, "load_result")
+
+        write_copy(half, tmp_path / "copy")
+
+        assert len(list((tmp_path / "copy").glob("details/*/*/*/result.json"))) == 2
+
+    def test_a_run_that_ends_meanwhile_has_no_report_on_what_is_not_in_the_copy(
+        self, tmp_path: Path, other: Other
+    ) -> None:
+        run_dir = a_run(tmp_path, "a", "b")
+        execute(run_dir, "a")
+
+        def end() -> None:
+            execute(run_dir, "b")
+            finalize(run_dir)
+
+        other.moves(end, report_files, "load_written")
+
+        assert write_copy(run_dir, tmp_path / "copy") == 1
+
+        assert not (tmp_path / "copy" / "metrics.json").exists()
+        assert open_foreign(tmp_path / "copy").status == ""
+
+    def test_a_report_of_which_only_half_is_there_is_none_yet(
+        self, tmp_path: Path, other: Other
+    ) -> None:
+        run_dir = a_run(tmp_path)
+        execute(run_dir)
+        other.moves(die, report_files, "replace_if_other", of("summary.md"))
+        with pytest.raises(Killed):
+            finalize(run_dir)
+
+        assert write_copy(run_dir, tmp_path / "copy") == 1
+        assert not (tmp_path / "copy" / "metrics.json").exists()
