@@ -38,7 +38,7 @@ def command(
         if attempt is None:
             lines = task_lines(task)
         else:
-            result = load_attempt(task, attempt)
+            task, result = load_attempt(run, task, attempt)
             if as_json:
                 click.echo(result.model_dump_json())
                 return 0

@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 
 from agentcompass.cli import watch
+from agentcompass.coordinator.reading.run import open_run
+from agentcompass.coordinator.reading.shown import attempt_lines, find_task, load_attempt
 from agentcompass.coordinator.report import read, report
 from agentcompass.coordinator.runs import opened
 from agentcompass.coordinator.spending.account import Account
 from agentcompass.coordinator.status import status
 from agentcompass.models.result import AttemptMeta
 from agentcompass.runtime.finalize import Finalized, Wanted, finalize
-from agentcompass.store import attempts, disk, filing, records, run_info, scan
+from agentcompass.store import attempts, disk, filing, records, results, run_info, scan
 from agentcompass.store import report as report_files
 from agentcompass.store.check import check_run
 from agentcompass.store.export import copy
@@ -363,3 +365,17 @@ class TestACopyForTheOtherProgram:
 
         assert write_copy(run_dir, tmp_path / "copy") == 1
         assert not (tmp_path / "copy" / "metrics.json").exists()
+
+
+def test_an_attempt_is_shown_that_is_filed_before_its_trajectory_is_read(
+    tmp_path: Path, other: Other
+) -> None:
+    run_dir = a_run(tmp_path, k=2)
+    execute(run_dir, attempt=1)
+    run = open_run(run_dir)
+    other.moves(lambda: execute(run_dir, attempt=2), results, "load_result")
+
+    task, result = load_attempt(run, find_task(run, "task-1"), 1)
+
+    assert (result.attempt, None in task.heads) == (1, False)
+    assert "/normal/" in "".join(attempt_lines(task, 1, result, full=False))

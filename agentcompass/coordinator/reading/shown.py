@@ -38,22 +38,37 @@ def find_task(run: ReadableRun, task_id: str) -> TaskHeads:
     raise UsageError(f"run {run.run_id} has no task {task_id!r}", hint=_nearest(task_id, names))
 
 
-def load_attempt(task: TaskHeads, attempt: int) -> AttemptResult:
-    """Return one attempt, trajectory included.
+def load_attempt(
+    run: ReadableRun, task: TaskHeads, attempt: int
+) -> tuple[TaskHeads, AttemptResult]:
+    """Return one attempt, trajectory included, with its task as it stands by now.
 
     Raises:
         UsageError: the task has no result of that number.
         RecordCorrupt, FormatUnknown: it has one that cannot be relied on.
     """
-    known = [number for number, head in enumerate(task.heads, 1) if head is not None]
-    if attempt not in known or task.directory is None:
-        there = ", ".join(map(str, known)) or "none"
-        raise UsageError(
-            f"attempt {attempt} of task {task.task_id!r} has no result",
-            hint=f"attempts with a result: {there}",
-        )
+    result = _load(task, attempt)
+    if result is None:  # it has none, or its task was moved after the heads were read
+        task = find_task(run, task.task_id)
+        result = _load(task, attempt)
+    if result is not None:
+        return task, result
+    there = ", ".join(str(n) for n, head in enumerate(task.heads, 1) if head is not None) or "none"
+    raise UsageError(
+        f"attempt {attempt} of task {task.task_id!r} has no result",
+        hint=f"attempts with a result: {there}",
+    )
+
+
+def _load(task: TaskHeads, attempt: int) -> AttemptResult | None:
+    is_known = attempt <= len(task.heads) and task.heads[attempt - 1] is not None
+    if not is_known or task.directory is None:
+        return None
     directory = Path(task.directory) / layout.attempt_dirname(attempt)
-    return results.load_result(directory / layout.RESULT)
+    try:
+        return results.load_result(directory / layout.RESULT)
+    except FileNotFoundError:
+        return None
 
 
 def run_lines(run: ReadableRun) -> Iterator[str]:
