@@ -24,8 +24,7 @@ from pathlib import Path
 
 from agentcompass.errors import AgentCompassError, FormatUnknown, RecordCorrupt, RunNotFound
 from agentcompass.metrics.report import build_report
-from agentcompass.models.metric import MetricReport
-from agentcompass.models.run_info import ControlRecord, RunInfo
+from agentcompass.models.run_info import ControlRecord, MetricArtifacts, RunInfo
 from agentcompass.store import control, disk, layout, records, report, sealed, tasks
 from agentcompass.store.check_tasks import Violation, check_tasks
 from agentcompass.store.scan import outcomes, results_digest, scan
@@ -36,7 +35,8 @@ __all__ = ["Violation", "check_run"]
 def check_run(run_dir: Path, *, deep: bool = False) -> list[Violation]:
     """Read everything, change nothing, and return what is not as it has to be.
 
-    Safe while the run is going on; what is moved meanwhile is passed over.
+    Safe while the run is going on: what is found is looked for once more, with fresh listings and
+    decisions, and returned only if it is still there. What is moved meanwhile is passed over.
 
     Args:
         deep: also digest the artifacts of snapshots, which reads every byte of them.
@@ -45,6 +45,15 @@ def check_run(run_dir: Path, *, deep: bool = False) -> list[Violation]:
         RunNotFound: there is no run of ours at all.
         FormatUnknown: it is another writer's, or a newer version's.
     """
+    found = _look(run_dir, deep=deep)
+    if not found:
+        return []
+    places = {(each.invariant, each.path) for each in found}
+    again = _look(run_dir, deep=deep)
+    return [each for each in again if (each.invariant, each.path) in places]
+
+
+def _look(run_dir: Path, *, deep: bool) -> list[Violation]:
     try:
         info = sealed.load(run_dir)
     except RecordCorrupt as error:
@@ -133,26 +142,28 @@ def _check_report(run_dir: Path, info: RunInfo, *, is_sound: bool) -> Iterator[V
     """INV-8, INV-9. What is not sound is not reduced."""
     path = run_dir / layout.METRICS
     try:
-        made = report.load_report(run_dir, report.expected_of(info))
-        covered = report.load_covered(run_dir)
+        written = report.load_written(run_dir, report.expected_of(info))
     except AgentCompassError as error:
         yield Violation("INV-8", path, str(error))
         return
-    if made is None:
+    if written is None:
         if info.status in {"completed", "failed"}:
             yield Violation("INV-8", path, f"is not there, and the run is {info.status}")
         return
-    if is_sound and covered is not None and not info.custom_aggregation:
-        is_current = results_digest(scan(run_dir)) == covered.results_sha256
-        override = report.override_of(covered)
-        yield from _check_reduction(run_dir, info, made, override) if is_current else ()
+    if is_sound and not info.custom_aggregation and _is_current(run_dir, written.covered):
+        problems = list(_check_reduction(run_dir, info, written))
+        # A result that came while we reduced is in our numbers, and rightly not in the report's.
+        yield from problems if problems and _is_current(run_dir, written.covered) else ()
 
 
-def _check_reduction(
-    run_dir: Path, info: RunInfo, made: MetricReport, override: report.Override | None
-) -> Iterator[Violation]:
+def _is_current(run_dir: Path, covered: MetricArtifacts | None) -> bool:
+    return covered is not None and results_digest(scan(run_dir)) == covered.results_sha256
+
+
+def _check_reduction(run_dir: Path, info: RunInfo, written: report.Written) -> Iterator[Violation]:
     if info.metric_contract is None:
         return
+    override = report.override_of(written.covered)
     chosen = override or report.Override(info.aggregation, info.category_hierarchy)
     again = build_report(
         info.metric_contract,
@@ -162,7 +173,7 @@ def _check_reduction(
         category_hierarchy=chosen.category_hierarchy,
     )
     # The rules of INV-8 have made sure that both have the series of the plan, in its order.
-    for one, other in zip(made.series, again.series, strict=True):
+    for one, other in zip(written.report.series, again.series, strict=True):
         if one != other:
             problem = f"series {one.series_id} is not what the results reduce to"
             yield Violation("INV-9", run_dir / layout.METRICS, problem)

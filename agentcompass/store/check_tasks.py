@@ -24,6 +24,9 @@ from agentcompass.store.results import ResultHead
 from agentcompass.store.tasks import TaskEntry
 
 _OF_ATTEMPT: Final = {layout.RESULT, layout.CHECKPOINT, layout.ARTIFACTS, layout.RETRIES}
+_QUARANTINE: Final = "quarantine-"
+_PASSING: Final = (atomic.TEMP_PREFIX, ".nfs")
+"""Temporary files; and what an NFS client calls a replaced file that one of its processes has open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +171,8 @@ class _Judge:
     ) -> Iterator[Violation]:
         """INV-5. Attempts that were reopened since are on their way back to `running`."""
         missing = [n for n in range(1, self.plan.k + 1) if n not in heads]
+        if missing and all(self._is_quarantined(path, entry.task_id, n) for n in missing):
+            return
         if missing:
             yield Violation("INV-5", path, f"is filed without results of attempts {missing}")
             return
@@ -179,6 +184,12 @@ class _Judge:
         if expected != state and not is_reopened:
             yield Violation("INV-5", path, f"belongs to {expected}")
 
+    def _is_quarantined(self, path: Path, task_id: str, number: int) -> bool:
+        """Return whether the result was put aside by a decision, which `resume` carries out."""
+        aside = disk.directories(path / layout.attempt_dirname(number) / layout.RETRIES)
+        is_reopened = self.legs.valid_from_leg(task_id, number) > 1
+        return is_reopened and any(name.startswith(_QUARANTINE) for name in aside)
+
 
 def _strict_result(path: Path) -> AttemptResult:
     """Read a result by every rule, the ones that are too dear for each reader included."""
@@ -189,8 +200,8 @@ def _strict_result(path: Path) -> AttemptResult:
 
 
 def _entries(path: Path) -> Iterator[tuple[str, bool, bool]]:
-    """Yield (name, is a symbolic link, is a directory), but for temporary files."""
+    """Yield (name, is a symbolic link, is a directory), but for what nobody reads."""
     with os.scandir(path) as entries:
         for entry in entries:
-            if not entry.name.startswith(atomic.TEMP_PREFIX):
+            if not entry.name.startswith(_PASSING):
                 yield entry.name, entry.is_symlink(), entry.is_dir(follow_symlinks=False)

@@ -15,19 +15,32 @@ from agentcompass.coordinator.report import read, report
 from agentcompass.coordinator.runs import opened
 from agentcompass.coordinator.spending.account import Account
 from agentcompass.coordinator.status import status
+from agentcompass.models.checkpoint import ArtifactManifest
 from agentcompass.models.result import AttemptMeta
 from agentcompass.runtime.finalize import Finalized, Wanted, finalize
-from agentcompass.store import attempts, disk, filing, records, results, run_info, scan
+from agentcompass.store import (
+    artifacts,
+    attempts,
+    check,
+    check_tasks,
+    disk,
+    filing,
+    layout,
+    records,
+    results,
+    run_info,
+    scan,
+)
 from agentcompass.store import report as report_files
-from agentcompass.store.check import check_run
+from agentcompass.store.check import Violation, check_run
 from agentcompass.store.export import copy
 from agentcompass.store.export.copy import write_copy
 from agentcompass.store.foreign import open_foreign
 from agentcompass.store.report import Override, expected_of, load_covered, load_written
-from tests.builders import T0, a_result
+from tests.builders import T0, a_result, an_issue
 from tests.support.measured import a_measured_run
 from tests.support.metrics import RIGHT, WRONG
-from tests.support.store_runs import TOKEN, a_run, begin, decide, execute, publish
+from tests.support.store_runs import TOKEN, a_checkpoint, a_run, begin, decide, execute, publish
 
 
 class Other:
@@ -91,6 +104,111 @@ class TestCheck:
         (control / "0000.json").write_bytes((control / "0001.json").read_bytes())
 
         assert {each.invariant for each in check_run(run_dir)} == {"INV-7"}
+
+    def test_the_run_is_resumed(self, tmp_path: Path, other: Other) -> None:
+        run_dir = a_run(tmp_path, "a", "b")
+        begin(run_dir, "a")
+
+        def resume() -> None:
+            decide(run_dir, "resume")
+            execute(run_dir, "b", result=a_result("b", leg=2, token=TOKEN))
+
+        other.moves(resume, check_tasks._Judge, "task")
+
+        assert check_run(run_dir) == []
+
+    def test_a_worker_begins(self, tmp_path: Path, other: Other) -> None:
+        run_dir = a_run(tmp_path)
+        made = layout.task_dir(run_dir, "running", "task-1")
+        made.mkdir()
+        other.moves(lambda: begin(run_dir), disk, "names", of(str(made)))
+
+        assert check_run(run_dir) == []
+
+    def test_a_task_is_run_again_and_ends_otherwise(self, tmp_path: Path, other: Other) -> None:
+        run_dir = a_run(tmp_path)
+        execute(run_dir)
+
+        def rerun() -> None:
+            decide(run_dir, "rerun", ("task-1", 1))
+            filing.reopen(run_dir, "task-1", {1: 2})
+            view = begin(run_dir, token="r" * 8, leg=2, valid_from_leg=2)
+            publish(run_dir, view, a_result(token=view.token, leg=2, issues=[an_issue()]))
+
+        other.moves(rerun, disk, "directories", of("details/error"))
+
+        assert check_run(run_dir) == []
+
+    def test_a_result_comes_while_the_others_are_reduced(
+        self, tmp_path: Path, other: Other
+    ) -> None:
+        run_dir = a_run(tmp_path, "a", "b")
+        execute(run_dir, "a")
+        finalize(run_dir, wanted=Wanted(may_be_partial=True))
+        other.moves(lambda: execute(run_dir, "b"), check, "build_report")
+
+        assert check_run(run_dir) == []
+
+    def test_the_run_ends_while_its_report_is_read(self, tmp_path: Path, other: Other) -> None:
+        run_dir = a_run(tmp_path, "a", "b")
+        execute(run_dir, "a")
+        finalize(run_dir, wanted=Wanted(may_be_partial=True))
+
+        def end() -> None:
+            execute(run_dir, "b")
+            finalize(run_dir)
+
+        other.moves(end, check, "results_digest")
+
+        assert check_run(run_dir) == []
+
+    def test_a_snapshot_is_filed_while_it_is_digested(self, tmp_path: Path, other: Other) -> None:
+        run_dir = a_run(tmp_path, k=2)
+        view = begin(run_dir)
+        own, recorded = attempts.artifacts_directory(view)
+        (own / "log").write_text("kept")
+        entry = artifacts.digest_tree(own / "log").entry("log", "log")
+        manifest = ArtifactManifest(directory=recorded, complete=True, entries=(entry,))
+        attempts.write_snapshot(view, a_checkpoint(view, manifest=manifest))
+        publish(run_dir, view)
+        other.moves(lambda: execute(run_dir, attempt=2), artifacts, "digest_tree")
+
+        assert check_run(run_dir, deep=True) == []
+
+    def test_a_malformed_result_was_put_aside_and_its_task_is_not_back_yet(
+        self, tmp_path: Path
+    ) -> None:
+        run_dir = a_run(tmp_path)
+        execute(run_dir)
+        path = attempts.result_of(run_dir, "task-1", 1)
+        assert path is not None
+        path.write_bytes(b"{")
+        decide(run_dir, "quarantine", ("task-1", 1))
+        filing.quarantine(path)
+
+        assert check_run(run_dir) == []
+
+    def test_a_client_of_nfs_has_a_replaced_file_open(self, tmp_path: Path) -> None:
+        run_dir = a_run(tmp_path)
+        execute(run_dir)
+        (layout.task_dir(run_dir, "normal", "task-1") / "attempt-1" / ".nfs0001").touch()
+
+        assert check_run(run_dir) == []
+
+    def test_a_run_in_which_nothing_is_wrong_is_looked_at_once(
+        self, measured: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        looks: list[Path] = []
+        real = check._look
+
+        def counted(run_dir: Path, *, deep: bool) -> list[Violation]:
+            looks.append(run_dir)
+            return real(run_dir, deep=deep)
+
+        monkeypatch.setattr(check, "_look", counted)
+
+        assert check_run(measured) == []
+        assert looks == [measured]
 
 
 def test_a_result_is_filed_to_where_it_was_looked_for_first(tmp_path: Path, other: Other) -> None:
