@@ -7,7 +7,7 @@ No model is validated and no result is opened; what is shown here is looked up p
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Final
 
 import orjson
 
+from agentcompass.errors import AgentCompassError
 from agentcompass.store import control, disk, layout
 
 _ATTEMPT_PREFIX: Final = "attempt-"
@@ -59,10 +60,14 @@ def overview(run_dir: Path, *, with_size: bool = False) -> RunLine:
     counts = _part(headline, "counts")
     request = _part(info, "request")
     done = _results(run_dir)
+    try:
+        state = _state(run_dir, info, done)
+    except AgentCompassError as error:  # deleted meanwhile, for example
+        return RunLine(run_dir, run_dir.name, "unreadable", None, problem=_brief(error))
     return RunLine(
         path=run_dir,
         run_id=_text(info, "run_id") or run_dir.name,
-        state=_state(run_dir, info, done),
+        state=state,
         started_at=_time(info),
         benchmark=_text(_part(request, "benchmark"), "id"),
         model=_text(_part(request, "model"), "id"),
@@ -93,20 +98,22 @@ def _state(run_dir: Path, info: Mapping[str, object], done: int | None) -> str:
 def _results(run_dir: Path) -> int | None:
     details = run_dir / layout.DETAILS
     folders = disk.directories(details)
-    states = [name for name in folders if name in layout.STATES]
-    if not states:  # the flat layout, or the one before it, which has files only
-        return _results_below(details) if folders else None
-    return sum(_results_below(details / state) for state in states)
+    if not any(name in layout.STATES for name in folders):
+        # The flat layout, or the one before it, which has files only.
+        return len(list(_results_below(details))) if folders else None
+    # A task that is filed while we count stands in both, for us; were `running` not first, in none.
+    running = set(_results_below(details / layout.STATES[0]))
+    filed = (each for state in layout.FILED_STATES for each in _results_below(details / state))
+    return len(running) + sum(each not in running for each in filed)
 
 
-def _results_below(folder: Path) -> int:
-    """Count the results of the attempts of the tasks in a folder."""
-    return sum(
-        disk.is_file(f"{folder}/{task}/{name}/{layout.RESULT}")
-        for task in disk.directories(folder)
-        for name in disk.directories(f"{folder}/{task}")
-        if name.startswith(_ATTEMPT_PREFIX)
-    )
+def _results_below(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield (task, attempt) of the results of the tasks in a folder."""
+    for task in disk.directories(folder):
+        for name in disk.directories(f"{folder}/{task}"):
+            is_attempt = name.startswith(_ATTEMPT_PREFIX)
+            if is_attempt and disk.is_file(f"{folder}/{task}/{name}/{layout.RESULT}"):
+                yield task, name
 
 
 def _headline(report: Mapping[str, object]) -> Mapping[str, object]:
@@ -117,17 +124,20 @@ def _headline(report: Mapping[str, object]) -> Mapping[str, object]:
 
 def _size(folder: str | Path) -> int:
     """Return the bytes of all files below; links are not followed, and what is gone counts 0."""
-    total = 0
     try:
         with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    total += _size(entry.path)
-                else:
-                    total += entry.stat(follow_symlinks=False).st_size
+            return sum(map(_size_of, entries))
     except OSError:  # filed, swept or not ours to read: the size is for people, not for sums
-        return total
-    return total
+        return 0
+
+
+def _size_of(entry: os.DirEntry[str]) -> int:
+    try:
+        if entry.is_dir(follow_symlinks=False):
+            return _size(entry.path)
+        return entry.stat(follow_symlinks=False).st_size
+    except OSError:
+        return 0
 
 
 def _object(path: Path) -> Mapping[str, object]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -36,8 +39,10 @@ from agentcompass.store.check import Violation, check_run
 from agentcompass.store.export import copy
 from agentcompass.store.export.copy import write_copy
 from agentcompass.store.foreign import open_foreign
+from agentcompass.store.overview import overview
 from agentcompass.store.report import Override, expected_of, load_covered, load_written
 from tests.builders import T0, a_result, an_issue
+from tests.support import golden_runs as theirs
 from tests.support.measured import a_measured_run
 from tests.support.metrics import RIGHT, WRONG
 from tests.support.store_runs import TOKEN, a_checkpoint, a_run, begin, decide, execute, publish
@@ -497,3 +502,75 @@ def test_an_attempt_is_shown_that_is_filed_before_its_trajectory_is_read(
 
     assert (result.attempt, None in task.heads) == (1, False)
     assert "/normal/" in "".join(attempt_lines(task, 1, result, full=False))
+
+
+class TestAListingOfRuns:
+    def test_a_run_is_deleted(self, measured: Path, other: Other) -> None:
+        other.moves(lambda: shutil.rmtree(measured), disk, "directories", of("details"))
+
+        line = overview(measured)
+
+        assert (line.state, bool(line.problem)) == ("unreadable", True)
+
+    @pytest.mark.parametrize("states", [["running", "normal"], ["normal", "running"]])
+    def test_a_task_is_filed_between_two_countings(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: Other, states: list[str]
+    ) -> None:
+        run_dir = a_run(tmp_path, k=2)
+        execute(run_dir, attempt=1)
+        listed = str(run_dir / "details")
+        second = of(f"{listed}/{states[1]}")
+        other.moves(lambda: execute(run_dir, attempt=2), disk, "directories", second)
+        last = disk.directories
+
+        def in_this_order(path: str | Path) -> list[str]:
+            return states if str(path) == listed else last(path)
+
+        monkeypatch.setattr(disk, "directories", in_this_order)
+
+        assert overview(run_dir).attempts_done == 2
+
+    def test_a_file_goes_while_the_others_are_added_up(
+        self, measured: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        whole = overview(measured, with_size=True).size_bytes
+
+        class Gone:
+            name, path = ".tmp-1", str(measured / ".tmp-1")
+
+            def is_dir(self, *, follow_symlinks: bool) -> bool:
+                return follow_symlinks
+
+            def stat(self, *, follow_symlinks: bool) -> os.stat_result:
+                return Path(self.path).stat(follow_symlinks=follow_symlinks)
+
+        real = os.scandir
+
+        @contextmanager
+        def listed(path: str | Path) -> Iterator[Iterator[object]]:
+            with real(path) as entries:
+                yield chain([Gone()], entries)
+
+        monkeypatch.setattr(os, "scandir", listed)
+
+        assert overview(measured, with_size=True).size_bytes == whole
+
+
+class TestAnotherProgramsRun:
+    def task(self, run_dir: Path, state: str) -> Path:
+        theirs.their_run_info(run_dir, "a")
+        return theirs.their_task(run_dir / "details" / state, "a", theirs.their_result())
+
+    def test_it_files_a_task(self, tmp_path: Path, other: Other) -> None:
+        running = self.task(tmp_path, "running")
+        filed = tmp_path / "details" / "normal" / running.name
+        filed.parent.mkdir()
+        other.moves(lambda: running.rename(filed), disk, "read", of("running", "task.json"))
+
+        assert status(tmp_path, T0).done == 1
+
+    def test_it_begins_a_task(self, tmp_path: Path) -> None:
+        self.task(tmp_path, "normal")
+        (tmp_path / "details" / "running" / ("b--" + "0" * 64)).mkdir(parents=True)
+
+        assert status(tmp_path, T0).done == 1

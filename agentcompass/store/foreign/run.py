@@ -208,6 +208,10 @@ def _tasks(run_dir: Path, planned: Mapping[str, JsonValue]) -> tuple[ForeignTask
     for state, path in _records_of_tasks(run_dir):
         try:
             task = _task(state, path, left)
+        except FileNotFoundError:
+            # Of a task that was filed meanwhile, and is listed there, too; or has only just begun.
+            if disk.directories(path.parent):
+                problems.append((path, "is not there"))
         except RecordCorrupt as error:
             problems.extend(error.problems)
         else:
@@ -243,10 +247,7 @@ def _task(state: State, path: Path, left: Mapping[str, ForeignTask]) -> ForeignT
         detail = detail_files.better(detail, known.detail if known else None)
         state = "error" if detail.is_error else "normal"
         return ForeignTask(detail.task_id, detail.category, state, detail=detail)
-    try:
-        record = records.json_object(disk.read(path), path)
-    except FileNotFoundError as error:
-        raise records.corrupt(path, "is not there") from error
+    record = records.json_object(disk.read(path), path)
     task_id, category = record.get("task_id"), record.get("category")
     if not isinstance(task_id, str) or not task_id:
         raise records.corrupt(path, "has no task_id")
