@@ -27,7 +27,7 @@ settings.register_profile("nightly", max_examples=50_000, deadline=None, print_b
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 
-PATIENCE_S = 180
+PATIENCE_S = 300
 """So long a test with real services may take, unless it says otherwise: the machine may be busy."""
 
 

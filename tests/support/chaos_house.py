@@ -18,7 +18,7 @@ from agentcompass.models.result import AttemptResult
 from agentcompass.store import attempts, sealed, tasks
 from agentcompass.store.check import check_run
 from agentcompass.store.root import find_root
-from tests.support.cluster import Cluster, Said, report_of, until
+from tests.support.cluster import SOON_MISSED, Cluster, Said, report_of, until
 from tests.support.stubs import executions
 from tests.support.tree import paths_in, published_in
 from workers.broker.keys import RunKeys
@@ -105,7 +105,7 @@ class House:
     """A cluster with a lane per pool: `default` is served by prefork, `threads` by threads."""
 
     def __init__(self, directory: Path, clocks: Mapping[str, str] | None = None) -> None:
-        self.cluster = Cluster(directory, clocks)
+        self.cluster = Cluster(directory, {**SOON_MISSED, **(clocks or {})})
         self._numbers = itertools.count(1)
         self._stack = ExitStack()
 

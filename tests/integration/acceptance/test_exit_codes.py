@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.integration.acceptance.plugins import __name__ as plugins
-from tests.support.cluster import Cluster, Said, until
+from tests.support.cluster import PATIENCE_S, Cluster, Said, until
 from tests.support.laboratory import Laboratory, Wanted, strict_json
 from tests.support.stubs import executions
 
@@ -85,7 +85,7 @@ def cancelled(cluster: Cluster) -> Path:
     process = cluster.start("run", *laboratory.flags("c", wanted), "--workers", "1", "--json")
     until(lambda: executions(laboratory.ledger("c"), "agent", "t1") == 1, "t1 is at work")
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 3
+    assert process.wait(timeout=PATIENCE_S) == 3
     return cluster.the_run()
 
 

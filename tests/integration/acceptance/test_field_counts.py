@@ -9,7 +9,7 @@ import pytest
 
 from agentcompass.metrics.per_task.reducers import reducer
 from tests.integration.acceptance.plugins import __name__ as plugins
-from tests.support.cluster import report_of
+from tests.support.cluster import PATIENCE_S, report_of
 from tests.support.laboratory import Laboratory, Wanted
 
 pytestmark = pytest.mark.integration
@@ -72,7 +72,7 @@ def three_workers(laboratory: Laboratory) -> Iterator[None]:
     yield
     for worker in workers:
         worker.terminate()
-        worker.wait(timeout=30)
+        worker.wait(timeout=PATIENCE_S)
 
 
 @pytest.mark.usefixtures("three_workers")

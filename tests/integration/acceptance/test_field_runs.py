@@ -13,7 +13,7 @@ import pytest
 
 from agentcompass.store import sealed
 from agentcompass.store.check import check_run
-from tests.support.cluster import REPOSITORY, Cluster, until
+from tests.support.cluster import PATIENCE_S, REPOSITORY, Cluster, until
 from tests.support.laboratory import Laboratory, Wanted
 from tests.support.modes import call_obediently
 from tests.support.stubs import executions
@@ -81,7 +81,7 @@ def test_r19_attempts_are_independent_and_resume_copies_none(cluster: Cluster) -
     process = cluster.start("run", *laboratory.flags("r19", wanted), "--workers", "1")
     until(lambda: executions(ledger, "agent", "only", 3) == 1, "the third attempt is at work")
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 3
+    assert process.wait(timeout=PATIENCE_S) == 3
     run_dir = cluster.the_run()
     before = nonces(run_dir)
 

@@ -12,7 +12,7 @@ from demo.scripted_server import ScriptedServer, humaneval_script
 from tests.support.cluster import Cluster, report_of, series_of
 from tests.support.tree import paths_in
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 KEY = "canary-0123456789abcdef-canary"
 
@@ -46,7 +46,7 @@ def test_one_command_scores_exactly_the_100_known_tasks(
     cluster: Cluster, server: ScriptedServer
 ) -> None:
     said = cluster.call(
-        *arguments(server, cluster.results), env={"SCRIPTED_KEY": KEY}, timeout_s=240
+        *arguments(server, cluster.results), env={"SCRIPTED_KEY": KEY}, timeout_s=600
     )
 
     assert said.code == 0, said
@@ -63,7 +63,7 @@ def test_two_workers_elsewhere_one_per_pool_give_the_same(
 
     said = cluster.call(
         *arguments(server, cluster.results), "--broker", cluster.broker.url,
-        env={"SCRIPTED_KEY": KEY}, timeout_s=240,
+        env={"SCRIPTED_KEY": KEY}, timeout_s=600,
     )  # fmt: skip
 
     assert said.code == 0, said

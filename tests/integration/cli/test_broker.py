@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -13,7 +14,8 @@ import pytest
 from agentcompass.store import sealed
 from agentcompass.store.check import check_run
 from tests.integration.cli.conftest import Bench
-from tests.support.cluster import series_of, until
+from tests.support.cluster import PATIENCE_S, SOON_MISSED, series_of, until
+from tests.support.tree import paths_in
 
 pytestmark = pytest.mark.integration
 
@@ -37,21 +39,32 @@ def held(bench: Bench) -> dict[str, str]:
     return {"t1": f"until:{may_end(bench)}"}
 
 
+def hurry(bench: Bench) -> None:
+    """Let everybody started from now on soon miss what is dead or lost."""
+    bench.cluster.environment.update(SOON_MISSED)
+
+
 def is_over(run_dir: Path) -> bool:
     return sealed.load(run_dir).status in {"completed", "failed"}
 
 
 def test_two_workers_one_per_pool_in_other_directories_do_a_run(bench: Bench) -> None:
-    bench.cluster.worker("prefork")
-    bench.cluster.worker("threads")
-    script = {f"t{number}": "wrong" for number in range(4)}
+    for pool in ("prefork", "threads"):
+        bench.cluster.worker(pool, concurrency=1)
+    held = dict.fromkeys(("t0:1", "t1:1"), f"until:{may_end(bench)}")
+    script = {**held, **{f"t{number}": "wrong" for number in range(2, 6)}}
 
-    said = bench.cluster.call("run", *bench.flags(10, "-k", "2", *brokered(bench), script=script))
+    flags = bench.flags(10, "-k", "2", *brokered(bench), script=script)
+    process = bench.cluster.start("run", *flags)
+    until(lambda: bench.executed() == 2, "each of them is held by its first one")
+    may_end(bench).touch()
 
-    assert said.code == 0, said
+    assert process.wait(PATIENCE_S) == 0, bench.cluster.log_text()
     run_dir = bench.cluster.the_run()
     assert series_of(run_dir)["correct.avg@2"]["value"] == 0.6
     assert bench.executed() == 20
+    results = [json.loads(path.read_bytes()) for path in paths_in(run_dir, "**/result.json")]
+    assert {each["worker"].partition("-")[0] for each in results} == {"prefork", "threads"}
     assert check_run(run_dir) == []
 
 
@@ -68,39 +81,46 @@ def test_a_detached_run_goes_on_alone_and_resume_finds_nothing_to_do(bench: Benc
     assert bench.executed() == 4
 
 
-def test_messages_that_got_lost_are_found_by_a_watchdog(bench: Bench) -> None:
-    bench.cluster.call("run", *bench.flags(6, "--detach", *brokered(bench)))
+def lose_messages(bench: Bench, count: int) -> None:
     client = bench.cluster.broker.client
     (lane,) = [name for name in client.scan_iter("*") if client.type(name) == b"list"]
-    for _ in range(2):
-        client.rpop(lane)
+    for _ in range(count):
+        assert client.rpop(lane)
+
+
+def test_messages_that_got_lost_are_found_by_a_watchdog(bench: Bench) -> None:
+    bench.cluster.call("run", *bench.flags(6, "--detach", *brokered(bench)))
+    lose_messages(bench, 2)
+    bench.cluster.worker(concurrency=1)
+    hurry(bench)
     watchers = [
         bench.cluster.start("watch", str(bench.cluster.the_run()), *brokered(bench))
         for _ in range(2)
     ]
 
-    bench.cluster.worker()
-
-    assert [watcher.wait(timeout=60) for watcher in watchers] == [0, 0]
+    assert [watcher.wait(PATIENCE_S) for watcher in watchers] == [0, 0]
     assert bench.executed() == 6
     assert "were lost" in bench.cluster.log_text()
 
 
 def test_a_broker_that_lost_its_memory_is_told_everything_again(bench: Bench) -> None:
+    hurry(bench)
     worker = bench.cluster.worker(concurrency=1)
-    process = bench.cluster.start(
-        "run", *bench.flags(6, *brokered(bench), script={"*": "sleep:0.5"})
-    )
-    until(lambda: bench.results() >= 2, "two results")
+    process = bench.cluster.start("run", *bench.flags(6, *brokered(bench), script=held(bench)))
+    until(lambda: bench.executed("t1") == 1, "the second one is at work")
 
     bench.cluster.broker.client.flushall()
+    until(lambda: "were lost" in bench.cluster.log_text(), "it is told of the others again")
+    may_end(bench).touch()
 
-    assert process.wait(timeout=90) == 0
+    assert process.wait(PATIENCE_S) == 0
     assert worker.poll() is None
+    assert bench.executed() == 6
     assert check_run(bench.cluster.the_run()) == []
 
 
 def test_a_killed_worker_costs_only_what_it_executed(bench: Bench) -> None:
+    hurry(bench)
     victim = bench.cluster.worker("prefork", concurrency=1)
     process = bench.cluster.start(
         "run", *bench.flags(5, *brokered(bench), script={"t2": "hang|ok"})
@@ -109,7 +129,7 @@ def test_a_killed_worker_costs_only_what_it_executed(bench: Bench) -> None:
     victim.kill()
     bench.cluster.worker("prefork", concurrency=1)
 
-    assert process.wait(timeout=90) == 0
+    assert process.wait(PATIENCE_S) == 0
     assert [bench.executed(f"t{number}") for number in range(5)] == [1, 1, 2, 1, 1]
 
 
@@ -120,7 +140,7 @@ def test_sigterm_to_the_coordinator_leaves_the_run_to_its_workers(bench: Bench) 
 
     process.send_signal(signal.SIGTERM)
 
-    assert process.wait(timeout=30) == 3
+    assert process.wait(PATIENCE_S) == 3
     may_end(bench).touch()
     run_dir = bench.cluster.the_run()
     until(lambda: is_over(run_dir), "the run ends without its coordinator")
@@ -135,7 +155,7 @@ def test_a_paused_run_waits_for_its_resume(bench: Bench) -> None:
 
     assert bench.cluster.call("pause", str(run_dir), *brokered(bench)).code == 0
     may_end(bench).touch()
-    assert process.wait(timeout=60) == 3
+    assert process.wait(PATIENCE_S) == 3
     assert (bench.executed(), bench.results()) == (2, 2), "what executes comes to its end"
     assert "paused" in bench.cluster.call("status", str(run_dir)).out
 
@@ -144,25 +164,28 @@ def test_a_paused_run_waits_for_its_resume(bench: Bench) -> None:
 
 
 def test_a_watch_service_finishes_runs_that_nobody_attends(bench: Bench) -> None:
-    bench.cluster.results.mkdir()
+    bench.cluster.call("run", *bench.flags(3, "--detach", *brokered(bench)))
+    run_dir = bench.cluster.the_run()
+    lose_messages(bench, 1)
+    hurry(bench)
     service = bench.cluster.start(
         "watch", "--results-dir", str(bench.cluster.results), *brokered(bench)
     )
     bench.cluster.worker()
-    bench.cluster.call("run", *bench.flags(3, "--detach", *brokered(bench)))
-    run_dir = bench.cluster.the_run()
 
     until(lambda: is_over(run_dir), "the run ends")
     service.send_signal(signal.SIGTERM)
 
-    assert service.wait(timeout=30) == 0
+    assert service.wait(PATIENCE_S) == 0
+    assert bench.executed() == 3
+    assert "were lost" in bench.cluster.log_text()
 
 
 def test_a_broker_that_does_not_answer_is_told_in_time_and_nothing_is_reserved(
     bench: Bench,
 ) -> None:
     said = bench.cluster.call(
-        "run", *bench.flags(1, "--broker", "redis://:hunter22@127.0.0.1:1/0"), timeout_s=60
+        "run", *bench.flags(1, "--broker", "redis://:hunter22@127.0.0.1:1/0"), timeout_s=PATIENCE_S
     )
 
     assert said.code == 2, said
@@ -191,7 +214,7 @@ def test_a_foreground_process_group_gets_ctrl_c_as_in_a_terminal(bench: Bench) -
 
     os.killpg(process.pid, signal.SIGINT)
 
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 3, err.decode()
     assert b"Traceback" not in err
     assert sealed.load(bench.cluster.the_run()).status == "cancelled"

@@ -12,7 +12,7 @@ import pytest
 from agentcompass.store import sealed
 from agentcompass.store.check import check_run
 from tests.integration.cli.conftest import Bench
-from tests.support.cluster import report_of, series_of, until
+from tests.support.cluster import COMMAND_LINE, PATIENCE_S, report_of, series_of, until
 from tests.support.processes import descendants
 from tests.support.tree import paths_in
 
@@ -21,13 +21,16 @@ pytestmark = pytest.mark.integration
 SLOW_TAIL = {"t3": "hang", "t4": "hang", "t5": "hang"}
 
 
-def ended(process: subprocess.Popen[bytes], timeout_s: float = 60) -> int:
-    return process.wait(timeout=timeout_s)
+def ended(process: subprocess.Popen[bytes]) -> int:
+    return process.wait(timeout=PATIENCE_S)
 
 
-def started(bench: Bench, tasks: int, script: dict[str, str]) -> subprocess.Popen[bytes]:
+def started(
+    bench: Bench, tasks: int, script: dict[str, str], module: str = COMMAND_LINE
+) -> subprocess.Popen[bytes]:
     """Start a run whose first three tasks end and whose others do not, and wait for the three."""
-    process = bench.cluster.start("run", *bench.flags(tasks, "--workers", "2", script=script))
+    flags = bench.flags(tasks, "--workers", "2", script=script)
+    process = bench.cluster.start("run", *flags, module=module)
     until(lambda: bench.results() >= 3 and bench.executed() >= 5, "three results and two at work")
     return process
 
@@ -85,7 +88,7 @@ class TestCtrlC:
         assert f"agentcompass resume {run_dir}" in last_log(bench)
         assert report_of(run_dir)["extra"]["partial"]["missing"] == 3
         assert (bench.results(), check_run(run_dir)) == (3, [])
-        assert alive(mine) == []
+        until(lambda: alive(mine) == [], "workers and broker end with their coordinator")
 
         said = bench.cluster.call("resume", str(run_dir), "--timeout", "1", "--max-retries", "0")
         assert said.code == 1, said
@@ -93,13 +96,15 @@ class TestCtrlC:
         assert series_of(run_dir)["correct.native@1"]["counts"]["total"] == 6
 
     def test_a_second_one_leaves_faster(self, bench: Bench) -> None:
-        process = started(bench, 5, {"t3": "stubborn", "t4": "stubborn"})
+        bench.cluster.environment["AGENTCOMPASS_STOP_S"] = "3600"  # nobody kills the stubborn ones
+        stubborn = {"t3": "stubborn", "t4": "stubborn"}
+        process = started(bench, 5, stubborn, module="tests.support.endless_coordinator")
 
         process.send_signal(signal.SIGINT)
         until(lambda: "cancelled; waiting" in last_log(bench), "the first one is heard")
         process.send_signal(signal.SIGINT)
 
-        assert ended(process, timeout_s=20) == 3
+        assert ended(process) == 3
         assert status_of(bench.cluster.the_run()) == "cancelled"
 
 
@@ -133,13 +138,16 @@ def test_sigkill_leaves_nothing_running_and_resume_completes(bench: Bench) -> No
 
 
 def test_a_second_coordinator_joins_and_both_see_the_end(bench: Bench) -> None:
-    script = {f"t{number}": "sleep:1" for number in range(8)}
+    may_end = bench.cluster.directory / "may-end"
+    script = {f"t{number}": f"until:{may_end}" for number in range(1, 8)}
     first = bench.cluster.start("run", *bench.flags(8, "--workers", "1", script=script))
-    until(lambda: bench.results() >= 1, "the first result")
+    until(lambda: bench.results() == 1 and bench.executed() == 2, "one result and one at work")
 
-    said = bench.cluster.call("resume", str(bench.cluster.the_run()), "--workers", "1")
+    second = bench.cluster.start("resume", str(bench.cluster.the_run()), "--workers", "1")
+    until(lambda: bench.executed() == 3, "the other one's worker is at work, too")
+    may_end.touch()
 
-    assert (said.code, ended(first)) == (0, 0), said
+    assert (ended(second), ended(first)) == (0, 0), bench.cluster.log_text()
     assert bench.executed() == 8
     assert check_run(bench.cluster.the_run()) == []
 

@@ -14,7 +14,7 @@ import pytest
 from agentcompass.store import sealed
 from agentcompass.store.check import check_run
 from tests.integration.cli.conftest import STUBS, Bench
-from tests.support.cluster import report_of, series_of, until
+from tests.support.cluster import PATIENCE_S, report_of, series_of, until
 from tests.support.processes import descendants
 from tests.support.stubs import executions
 from tests.support.tree import paths_in
@@ -155,14 +155,17 @@ def test_ctrl_c_cancels_all_of_it_and_says_how_to_go_on(bench: Bench) -> None:
 
 
 def test_a_second_coordinator_joins_one_of_its_runs_and_both_see_the_end(bench: Bench) -> None:
-    agents = {"errors": {"t1": "error"}, "clean": {f"t{number}": "sleep:1" for number in range(3)}}
-    nightly = Nightly(bench, agents)
-    process = bench.cluster.start("launch", str(nightly.file), "--workers", "1")
-    until(lambda: sum(nightly.executed("clean")) >= 1, "the clean one is at work")
+    may_end = bench.cluster.directory / "may-end"
+    held = {f"t{number}": f"until:{may_end}" for number in range(3)}
+    nightly = Nightly(bench, {"errors": {"t1": "error"}, "clean": held})
+    first = bench.cluster.start("launch", str(nightly.file), "--workers", "1")
+    until(lambda: sum(nightly.executed("clean")) == 1, "the clean one is at work")
 
-    said = bench.cluster.call("resume", str(nightly.run_dir("clean")), "--workers", "1")
+    second = bench.cluster.start("resume", str(nightly.run_dir("clean")), "--workers", "1")
+    until(lambda: sum(nightly.executed("clean")) == 2, "the other one's worker is at work, too")
+    may_end.touch()
 
-    assert (said.code, ended(process)) == (0, 1), said
+    assert (ended(second), ended(first)) == (0, 1), bench.cluster.log_text()
     is_well(nightly)
     assert nightly.executed("clean") == [1, 1, 1]
 
@@ -189,4 +192,4 @@ def is_over(nightly: Nightly, name: str) -> bool:
 
 
 def ended(process: subprocess.Popen[bytes]) -> int:
-    return process.wait(timeout=60)
+    return process.wait(timeout=PATIENCE_S)

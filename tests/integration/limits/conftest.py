@@ -9,7 +9,7 @@ import pytest
 
 from agentcompass.runtime.ports import Admitted, Bounds, LeaseKey, LeaseTaken, NotYet, Slot
 from tests.support.broker import RealBroker, server_binary
-from tests.support.cluster import Cluster
+from tests.support.cluster import SOON_MISSED, Cluster
 from workers.broker.client import connect
 from workers.broker.leases import RedisLeases
 from workers.limits.redis_limits import RedisLimits
@@ -69,6 +69,6 @@ class Door:
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     if server_binary() is None:
         pytest.skip("no Redis or Valkey server is installed")
-    with Cluster(tmp_path) as made:
+    with Cluster(tmp_path, SOON_MISSED) as made:
         made.broker.start()
         yield made

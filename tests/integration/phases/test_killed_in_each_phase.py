@@ -18,7 +18,7 @@ from tests.support.processes import command_lines, descendants, freeze
 from tests.support.sandboxes import needs_bubblewrap
 from tests.support.tree import paths_in
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 MODULE = "tests.support.phases"
 REPEATED: Mapping[str, tuple[int, int, int, int]] = {
@@ -55,7 +55,7 @@ def test_only_what_was_not_snapshotted_is_repeated_and_nothing_is_left(
     ledger, nap = tmp_path / "ledger", f"3{os.getpid()}"
     with a_cluster(tmp_path, nap) as cluster:
         killed_in(cluster, ledger, PHASES, "--environment", f"{MODULE}:{kind}", *image)
-        said = cluster.call("resume", str(cluster.the_run()), "--workers", "2", timeout_s=200)
+        said = cluster.call("resume", str(cluster.the_run()), "--workers", "2")
 
         assert said.code == 0, explained(said, cluster)
         assert repeated(ledger, PHASES) == REPEATED
@@ -100,7 +100,7 @@ def killed_in(cluster: Cluster, ledger: Path, tasks: Sequence[str], *more: str) 
         *(word for task in tasks for word in ("--task-id", task)),
     )
     there = "an attempt stands in each phase"
-    until(lambda: all(passes(ledger)[task, task] for task in tasks), there, 120)
+    until(lambda: all(passes(ledger)[task, task] for task in tasks), there)
     kill_all_but_agents(first.pid)
     first.wait()
 
