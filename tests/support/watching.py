@@ -9,10 +9,15 @@ import socket
 import threading
 import urllib.request
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import quote
 
 from redis import Redis
+
+from tests.support.broker import free_port
+from tests.support.cluster import Cluster, until
 
 
 class Monitor:
@@ -79,6 +84,19 @@ def _spelled_out(text: str) -> str:
     return "\n".join([text, *(each.decode(errors="replace") for each in found)])
 
 
+def a_flower(cluster: Cluster) -> FlowerApi:
+    """Start a Flower before any worker; when it is returned it hears all that is said."""
+    port = free_port()
+    cluster.start(
+        "flower", "--broker", cluster.broker.url, "--port", str(port),
+        env={"FLOWER_BASIC_AUTH": "user:flower-password"},
+    )  # fmt: skip
+    flower = FlowerApi(port, "user:flower-password")
+    until(flower.is_up, "Flower answers")
+    until(lambda: bool(cluster.broker.client.pubsub_numpat()), "Flower listens")
+    return flower
+
+
 class FlowerApi:
     """A running Flower, by its HTTP API."""
 
@@ -87,16 +105,21 @@ class FlowerApi:
         self._user = base64.b64encode(user.encode()).decode()
 
     def page(self, path: str) -> str:
-        """Return what a page says, and "" while nobody answers."""
+        """Return what a page says, be it an error; OSError if nobody answers."""
         request = urllib.request.Request(f"{self.address}{path}")
         request.add_header("Authorization", f"Basic {self._user}")
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 return str(answer.read().decode())
-        except OSError:
-            return ""
+        except HTTPError as error:
+            return error.read().decode()
+
+    def is_up(self) -> bool:
+        with suppress(OSError):
+            return "OK" in self.page("/healthcheck")
+        return False
 
     def attempts(self, search: str = "") -> Mapping[str, Mapping[str, Any]]:
         """Return uuid -> what Flower knows of each attempt, of those that a search finds."""
-        found = json.loads(self.page(f"/api/tasks?limit=10000&search={quote(search)}") or "{}")
+        found = json.loads(self.page(f"/api/tasks?limit=10000&search={quote(search)}"))
         return {uuid: task for uuid, task in found.items() if task["name"] == "eval.attempt"}

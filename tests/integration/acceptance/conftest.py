@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.broker import free_port, server_binary
+from tests.support.broker import server_binary
 from tests.support.cluster import Cluster, until
 from tests.support.laboratory import Laboratory, Wanted
 from tests.support.stubs import executions
-from tests.support.watching import FlowerApi, Monitor, everything_in
+from tests.support.watching import FlowerApi, Monitor, a_flower, everything_in
 
 KEY = "sk-canary-4f1d0c9b8a7e6f5d"
 PASSWORD = "canary-broker-password-71c2"
@@ -75,30 +75,33 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         cluster.broker.protect(PASSWORD)
         with closing(Monitor(cluster.broker.client)) as monitor:
             watched = dispatched(cluster)
-            watched.look("waiting")
+            planned = len(watched.wanted.tasks) * watched.wanted.k
+            until(lambda: len(watched.flower.attempts()) >= planned, "Flower lists all of them")
             watched.waiting = watched.flower.attempts()
+            watched.look("waiting")
             for pool in ("prefork", "threads"):
                 cluster.worker(pool, concurrency=1, more=("--log-level", "DEBUG"))
             ledger = cluster.directory / "ledger.jsonl"
             # The one worker meets the first of them; so the other one does all the rest.
-            until(lambda: executions(ledger, "agent", "slow") == 2, "two slow ones are at work")
+            for n in (1, 2):
+                there = f"slow attempt {n} is at work"
+                until(lambda n=n: executions(ledger, "agent", "slow", n) > 0, there)  # type: ignore[misc]
             watched.look("running")
             may_end(cluster).touch()
             until((watched.run_dir / "summary.md").exists, "the run ends")
+            until(lambda: states(watched.flower) == {"SUCCESS"}, "Flower heard of all ends")
             watched.look("finished")
             watched.seen["redis, always"] = monitor.text()
         yield watched
 
 
+def states(flower: FlowerApi) -> set[str]:
+    return {task["state"] for task in flower.attempts().values()}
+
+
 def dispatched(cluster: Cluster) -> Watched:
     """Start Flower, and dispatch a run while there is no worker yet."""
-    port = free_port()
-    cluster.start(
-        "flower", "--broker", cluster.broker.url, "--port", str(port),
-        env={"FLOWER_BASIC_AUTH": "user:flower-password"},
-    )  # fmt: skip
-    flower = FlowerApi(port, "user:flower-password")
-    until(lambda: "OK" in flower.page("/healthcheck"), "Flower answers")
+    flower = a_flower(cluster)
     agent = {"raises": "secret", "says": "says_secret", "logs": "logs_secret"}
     agent["slow"] = f"until:{may_end(cluster)}"
     wanted = Wanted(

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.broker import free_port
 from tests.support.canaries import CANARIES, VARIABLES, leaks, leaks_in_files
 from tests.support.cluster import Cluster, Said, until
 from tests.support.tree import paths_in
-from tests.support.watching import FlowerApi, Monitor, everything_in
+from tests.support.watching import FlowerApi, Monitor, a_flower, everything_in
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 TASKS = ("plain", "raises", "retries", "judge")
 CONTENT = "password=swordfish; token: abc; api_key: missing; https://u:p@host/?api_key=x"
@@ -85,13 +84,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
     with Cluster(tmp_path_factory.mktemp("canaries"), VARIABLES) as cluster:
         cluster.broker.start()
         cluster.broker.protect(CANARIES["broker"])
-        seen, port = Seen(cluster), free_port()
-        cluster.start(
-            "flower", "--broker", cluster.broker.url, "--port", str(port),
-            env={"FLOWER_BASIC_AUTH": "user:flower-password"},
-        )  # fmt: skip
-        flower = FlowerApi(port, "user:flower-password")
-        until(lambda: "OK" in flower.page("/healthcheck"), "Flower answers")
+        seen, flower = Seen(cluster), a_flower(cluster)
         with closing(Monitor(cluster.broker.client)) as monitor:
             said = run(cluster, "--detach", "--broker", cluster.broker.url, literal=False)
             assert said.code == 0, said

@@ -11,6 +11,7 @@ import urllib.request
 import pytest
 
 from tests.support.broker import free_port
+from tests.support.cluster import PATIENCE_S
 from tests.support.worker_lab import WorkerLab, ledger, until
 
 pytestmark = pytest.mark.integration
@@ -25,8 +26,10 @@ def flower(lab: WorkerLab) -> str:
     argv = [sys.executable, "-m", "tests.support.stub_flower", str(port)]
     lab.start(argv, "flower", {"FLOWER_BASIC_AUTH": "user:pass"})
     address = f"http://127.0.0.1:{port}"
-    until(lambda: "OK" in fetch(f"{address}/healthcheck"), 60)
-    until(lambda: lab.broker.client.pubsub_numpat(), 60)  # what it did not hear, it never shows
+    until(lambda: "OK" in fetch(f"{address}/healthcheck"), PATIENCE_S)
+    until(
+        lambda: lab.broker.client.pubsub_numpat(), PATIENCE_S
+    )  # what it did not hear, it never shows
     return address
 
 
@@ -34,7 +37,7 @@ def fetch(url: str, user: str = "user:pass", method: str = "GET") -> str:
     request = urllib.request.Request(url, method=method)
     request.add_header("Authorization", "Basic " + base64.b64encode(user.encode()).decode())
     try:
-        with urllib.request.urlopen(request, timeout=5) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             return str(answer.read().decode())
     except urllib.error.HTTPError as error:
         return f"HTTP {error.code}"
@@ -49,11 +52,14 @@ def test_every_attempt_is_found_by_run_task_and_number(lab: WorkerLab, flower: s
 
     run = lab.run(3, s2={"seconds": 600})
     lab.dispatch(run, 3)
-    until(lambda: [task["state"] for task in tasks()] == ["PENDING"] * 3)  # nobody serves yet
+    waiting = ["PENDING"] * 3  # nobody serves yet
+    until(lambda: [task["state"] for task in tasks()] == waiting, PATIENCE_S)
 
-    lab.worker(slots=2), lab.finalizer()
+    lab.worker(slots=2, AGENTCOMPASS_LEASE_S="60", AGENTCOMPASS_VISIBILITY_S="60")
+    lab.finalizer()
 
-    until(lambda: sorted(task["state"] for task in tasks()) == ["STARTED", "SUCCESS", "SUCCESS"])
+    seen = ["STARTED", "SUCCESS", "SUCCESS"]
+    until(lambda: sorted(task["state"] for task in tasks()) == seen, PATIENCE_S)
     assert {task["uuid"].split("-")[0] for task in tasks()} == {"run"}
     assert sorted(task["args"] for task in tasks()) == [f"task-{n} attempt 1/1" for n in range(3)]
     assert {task["kwargs"] for task in tasks()} == {"run=run-1 model=model"}
@@ -64,14 +70,14 @@ def test_the_password_is_nowhere_and_the_host_is(lab: WorkerLab, flower: str) ->
     lab.dispatch(run, 1)
     worker = lab.worker()
     lab.finalizer()
-    until(lambda: ledger(run, "finalize"))
+    until(lambda: ledger(run, "finalize"), PATIENCE_S)
     name = "attempts-1@lab"
-    until(lambda: name in fetch(f"{flower}/api/workers?refresh=1"))
+    until(lambda: name in fetch(f"{flower}/api/workers?refresh=1"), PATIENCE_S)
 
     pages = ["/", "/tasks", "/broker", f"/worker/{name}", "/api/workers?refresh=1", "/api/tasks"]
     seen = {page: fetch(flower + page) for page in pages}
     lab.broker.kill()
-    until(lambda: "Connection refused" in lab.log(), 40)
+    until(lambda: "Connection refused" in lab.log(), PATIENCE_S)
 
     assert [page for page, text in seen.items() if CANARY in text] == []
     assert CANARY not in lab.log()
