@@ -14,8 +14,10 @@ from typing import Protocol
 import pytest
 
 from agentcompass.environments.base import EnvironmentHandle
+from tests.support.waiting import wait_until
 
-WAIT_S = 10.0
+WAIT_S = 60.0
+"""Less than what is asked to sleep, and more than anything takes."""
 
 
 class Opened(EnvironmentHandle, Protocol):
@@ -114,8 +116,9 @@ class EnvironmentContract:
         assert (found.stdout, found.truncated) == ("short\n", True)
 
     def test_a_time_out_ends_the_command_and_what_it_started(self, opened: Open) -> None:
-        environment, started = opened(), time.monotonic()
+        environment = opened()
         ticker = "while :; do echo x >> ticks; sleep 0.02; done"
+        started = time.monotonic()
 
         found = environment.exec(f"(setsid sh -c '{ticker}' &) ; sleep 100", timeout_s=0.5)
 
@@ -128,14 +131,15 @@ class EnvironmentContract:
         ticker = "while :; do echo x >> ticks; sleep 0.02; done"
         environment.exec(f"setsid sh -c '{ticker}' > /dev/null 2>&1 &")
 
-        assert self.grows(environment, "ticks")
+        wait_until(lambda: self.grows(environment, "ticks"), "it writes")
         environment.quiesce()
         assert not self.grows(environment, "ticks")
 
     def test_a_command_ends_though_something_holds_its_output_open(self, opened: Open) -> None:
+        environment = opened()
         started = time.monotonic()
 
-        found = opened().exec("sleep 100 & echo done")
+        found = environment.exec("sleep 100 & echo done")
 
         assert found.stdout == "done\n"
         assert time.monotonic() - started < WAIT_S

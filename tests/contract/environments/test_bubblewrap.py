@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -22,7 +23,7 @@ class TestBubblewrap(EnvironmentContract):
             folder.mkdir()
             params = BubblewrapParams(output_limit_bytes=self.OUTPUT_LIMIT)
             made.append(Bubblewrap(params))
-            made[-1].start(EnvironmentPlan(token=f"token-{len(made)}", work_dir=folder, env=env))
+            made[-1].start(EnvironmentPlan(token=uuid4().hex, work_dir=folder, env=env))
             return made[-1]
 
         yield open_one

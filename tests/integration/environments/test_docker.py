@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -223,12 +224,23 @@ def test_an_interrupted_command_dies_when_it_is_quiesced(opened: OpenContainer) 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
+    is_over = threading.Event()
+
+    def interrupt_it() -> None:
+        while "sleep 222" not in environment.exec("ps").stdout:
+            if is_over.is_set():
+                return
+        os.kill(os.getpid(), signal.SIGALRM)
+
     before = signal.signal(signal.SIGALRM, interrupt)
+    thread = threading.Thread(target=interrupt_it)
+    thread.start()
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.5)
         with pytest.raises(KeyboardInterrupt):
             environment.exec("sleep 222")
     finally:
+        is_over.set()
+        thread.join()
         signal.signal(signal.SIGALRM, before)
     environment.quiesce()
 

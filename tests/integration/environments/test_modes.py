@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
+from agentcompass.environments.base import EnvironmentHandle
+from agentcompass.harnesses.base import Harness
+from agentcompass.models.base import NoParams
+from agentcompass.models.context import AttemptContext, ModelEndpoint
 from agentcompass.models.plan import Deadlines, EvaluationMode
 from agentcompass.models.request import ComponentSpec
-from agentcompass.models.task import ArtifactRequest, TaskSpec
+from agentcompass.models.result import RunResult
+from agentcompass.models.task import ArtifactRequest, PreparedTask, TaskSpec
+from agentcompass.runtime.calling.interrupts import Limit
+from agentcompass.runtime.execution.attempt import Attempt
 from agentcompass.store.check import check_run
 from tests.support.delivering import Lab, a_lab
 from tests.support.docker_engine import IMAGE, docker
@@ -29,6 +38,36 @@ CHECK = (
     "run:test $(cat out/answer) = 42 && a=$(wc -c < out/ticks) && sleep 1"
     " && test $(wc -c < out/ticks) = $a && test ! -e secret"
 )
+
+
+LIMITS: list[Limit] = []
+"""Of the phases that began, the present one last."""
+
+
+def keeping_limits(phase: Callable[..., Limit]) -> Callable[..., Limit]:
+    def begun(*arguments: Any) -> Limit:
+        LIMITS.append(phase(*arguments))
+        return LIMITS[-1]
+
+    return begun
+
+
+class LateHarness(Harness[NoParams]):
+    """Has all the time that its work takes, and then never ends."""
+
+    id: ClassVar[str] = "late"
+
+    def run_task(
+        self,
+        prepared: PreparedTask,
+        environment: EnvironmentHandle,
+        model: ModelEndpoint,
+        context: AttemptContext,
+    ) -> RunResult:
+        with LIMITS[-1].standing_still():
+            environment.exec(f"{WORK}; {TICKER} {TICKED}")
+        environment.exec("sleep 100")
+        raise AssertionError
 
 
 @pytest.fixture(params=KINDS)
@@ -54,7 +93,9 @@ def a_run(
     *,
     deadlines: Deadlines | None = None,
     check: str = CHECK,
+    harness: str = "",
 ) -> Lab:
+    own = {"harness": ComponentSpec(id=f"{__name__}:{harness}")} if harness else {}
     return a_lab(
         tmp_path,
         agent={"*": f"run:{agent}"},
@@ -64,7 +105,7 @@ def a_run(
             TaskSpec(task_id="t0", ground_truth="", artifacts=(ArtifactRequest(path="out"),))
         ],
         deadlines=deadlines or within(run_s=30),
-        plan_update={"environment": environment},
+        plan_update={"environment": environment, **own},
     )
 
 
@@ -100,10 +141,13 @@ def test_without_an_environment_the_answer_is_judged(
 
 @pytest.mark.parametrize("mode", ["reuse", "fresh"])
 def test_what_a_late_agent_left_is_judged_when_it_is_dead(
-    tmp_path: Path, environment: ComponentSpec, mode: EvaluationMode
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    environment: ComponentSpec,
+    mode: EvaluationMode,
 ) -> None:
-    late = within(run_s=4)
-    lab = a_run(tmp_path, environment, mode, f"{WORK}; {TICKER} sleep 100", deadlines=late)
+    monkeypatch.setattr(Attempt, "phase", keeping_limits(Attempt.phase))
+    lab = a_run(tmp_path, environment, mode, "", harness="LateHarness", deadlines=within(run_s=1))
 
     found = lab.executed()
 

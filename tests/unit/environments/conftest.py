@@ -4,6 +4,8 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final
+from uuid import uuid4
 
 import pytest
 
@@ -12,6 +14,8 @@ from agentcompass.environments.host_process import HostProcess, HostProcessParam
 from agentcompass.models.task import TaskResources
 
 Open = Callable[..., HostProcess]
+TOKEN: Final = uuid4().hex
+"""Whoever ends processes by it looks for them on the whole machine: others test there, too."""
 
 
 @pytest.fixture
@@ -23,7 +27,7 @@ def opened(tmp_path: Path) -> Iterator[Open]:
         folder = tmp_path / f"environment-{len(made)}"
         folder.mkdir()
         environment = HostProcess(HostProcessParams.model_validate(params))
-        plan = EnvironmentPlan("token-of-a-test", folder, {}, resources or TaskResources())
+        plan = EnvironmentPlan(TOKEN, folder, {}, resources or TaskResources())
         environment.start(plan)
         made.append(environment)
         return environment

@@ -19,7 +19,7 @@ from agentcompass.environments.bubblewrap import Bubblewrap, BubblewrapParams, S
 from agentcompass.environments.supervised import SupervisorLost
 from agentcompass.models.task import TaskResources
 from tests.support.sandboxes import needs_bubblewrap
-from tests.unit.environments.conftest import children, is_gone
+from tests.unit.environments.conftest import TOKEN, children, is_gone
 
 pytestmark = needs_bubblewrap
 OpenSandbox = Callable[..., Bubblewrap]
@@ -33,7 +33,7 @@ def sandbox(tmp_path: Path) -> Iterator[OpenSandbox]:
         folder = tmp_path / f"environment-{len(made)}"
         folder.mkdir()
         made.append(Bubblewrap(BubblewrapParams.model_validate(params)))
-        plan = EnvironmentPlan("token-of-a-test", folder, {}, resources or TaskResources())
+        plan = EnvironmentPlan(TOKEN, folder, {}, resources or TaskResources())
         made[-1].start(plan)
         return made[-1]
 
@@ -285,7 +285,7 @@ def test_everything_dies_with_a_worker_that_is_killed(tmp_path: Path) -> None:
 
 
 def _sandboxed_processes(environment: Bubblewrap) -> list[int]:
-    return [pid for pid in _labelled("token-of-a-test") if not is_gone(pid, within_s=5)]
+    return [pid for pid in _labelled(TOKEN) if not is_gone(pid, within_s=5)]
 
 
 def _labelled(token: str) -> list[int]:
