@@ -9,7 +9,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -140,8 +141,10 @@ def classify_the_interrupt() -> None:
 
 
 def test_interrupted_code_may_still_classify_what_it_had(pool: Pool) -> None:
+    limit = replace(a_limit(0.1), repeat_s=5.0, grace_s=20.0)  # no second interrupt meets it
+
     with pytest.raises(AttemptFailure) as caught:
-        pool(lambda: call(a_limit(0.1), classify_the_interrupt))
+        pool(lambda: call(limit, classify_the_interrupt))
 
     assert caught.value.partial == "so far"
 
@@ -247,28 +250,44 @@ def test_a_process_that_a_plug_in_forks_does_not_come_back(fn: Any, pool: Pool) 
     assert os.waitpid(pid, 0) == (pid, 0)
 
 
+@contextlib.contextmanager
+def standing_still(left_s: float) -> Iterator[tuple[Limit, Callable[[], None]]]:
+    """Yield a limit with so much time left, which passes only after somebody else let it go on."""
+    limit = a_limit(LONG_S)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(limit.standing_still())
+        limit.until -= limit.remaining_s() - left_s
+        yield limit, stack.close
+
+
 def test_time_that_stands_still_is_not_the_calls_own(pool: Pool) -> None:
-    limit = a_limit(1.5)
+    with standing_still(0.3) as (limit, let_go):
 
-    def wait_for_a_turn() -> float:
-        with limit.standing_still():
-            time.sleep(1.8)
-        return limit.remaining_s()
+        def wait_for_a_turn() -> tuple[float, float]:
+            with limit.standing_still():
+                let_go()
+                time.sleep(0.7)
+                left_s, until_s = limit.remaining_s(), limit.until
+                limit.until += LONG_S  # what comes after the turn is not hurried
+            return left_s, limit.until - until_s - LONG_S
 
-    left_s = pool(lambda: call(limit, wait_for_a_turn))
+        left_s, stood_s = pool(lambda: call(limit, wait_for_a_turn))
 
-    assert 0 < left_s <= 1.5
+    assert left_s == pytest.approx(0.3)
+    assert stood_s >= 0.7
 
 
 def test_a_coroutine_whose_time_stands_still_is_not_ended(pool: Pool) -> None:
-    limit = a_limit(1.5)
+    with standing_still(0.3) as (limit, let_go):
 
-    async def wait_for_a_turn() -> str:
-        with limit.standing_still():
-            await asyncio.sleep(1.8)
-        return "here"
+        async def wait_for_a_turn() -> str:
+            with limit.standing_still():
+                let_go()
+                await asyncio.sleep(0.7)
+                limit.until += LONG_S
+            return "here"
 
-    assert pool(lambda: call(limit, wait_for_a_turn)) == "here"
+        assert pool(lambda: call(limit, wait_for_a_turn)) == "here"
 
 
 def test_after_its_turn_a_call_is_ended_at_the_deadline_that_has_moved(pool: Pool) -> None:
@@ -299,12 +318,13 @@ def test_a_stop_ends_what_stands_still(pool: Pool) -> None:
 
 
 def test_time_stands_still_until_the_last_of_several_threads_goes_on() -> None:
-    limit = a_limit(1.0)
-
-    with limit.standing_still():
+    with standing_still(0.1) as (limit, let_go):
+        until_s = limit.until
         with limit.standing_still():
-            time.sleep(1.2)
+            time.sleep(0.2)
         assert limit.is_standing_still
         assert not limit.is_over()
 
-    assert 0 < limit.remaining_s() <= 1.0
+        let_go()
+
+    assert limit.until >= until_s + 0.2

@@ -119,11 +119,12 @@ def test_a_fresh_evaluation_does_not_see_what_was_not_declared(tmp_path: Path) -
 
 
 def test_what_an_agent_forks_does_not_write_once_it_is_over(tmp_path: Path) -> None:
-    writer = "(setsid sh -c 'while :; do echo x >> log; sleep 0.01; done' &) ; sleep 0.1"
+    writer = "(setsid sh -c 'while :; do echo x >> log; sleep 0.01; done' &)"
+    began = "until test -s log; do sleep 0.01; done"
     grade = "a=$(wc -c < log); sleep 0.3; b=$(wc -c < log); test $a = $b && test $a -gt 0"
     lab = a_lab(
         tmp_path,
-        agent={"t0": f"run:{writer}"},
+        agent={"t0": f"run:{writer}; {began}"},
         evaluator={"t0": f"run:{grade}"},
         mode="reuse",
         task_specs=[a_task(ArtifactRequest(path="log"))],

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from agentcompass.models.plan import Deadlines
 from agentcompass.models.request import ComponentSpec
 from agentcompass.runtime.ports import Done
 from agentcompass.store.check import check_run
@@ -173,7 +172,8 @@ def test_an_environment_that_fails_under_the_agent_is_fatal(tmp_path: Path, pool
     assert lab.ran("evaluator") == 0
 
 
-SHORT = Deadlines(setup_timeout_s=1, run_timeout_s=0.3, collect_timeout_s=1, evaluate_timeout_s=0.3)
+SHORT_RUN = QUICK.model_copy(update={"run_timeout_s": 0.3})
+SHORT_EVALUATION = QUICK.model_copy(update={"evaluate_timeout_s": 0.3})
 
 
 @pytest.mark.parametrize("harness", ["StubHarness", "AsyncStubHarness"])
@@ -181,7 +181,8 @@ def test_an_agent_past_its_deadline_is_still_evaluated(
     tmp_path: Path, pool: Pool, harness: str
 ) -> None:
     scores = {"t0": "score:0.8"}
-    lab = a_lab(tmp_path, agent={"t0": "hang"}, evaluator=scores, deadlines=SHORT, harness=harness)
+    hangs = {"t0": "hang"}
+    lab = a_lab(tmp_path, agent=hangs, evaluator=scores, deadlines=SHORT_RUN, harness=harness)
 
     pool(lab.deliver)
 
@@ -191,7 +192,7 @@ def test_an_agent_past_its_deadline_is_still_evaluated(
 
 
 def test_an_evaluator_past_its_deadline_leaves_no_value(tmp_path: Path, pool: Pool) -> None:
-    lab = a_lab(tmp_path, evaluator={"t0": "hang"}, deadlines=SHORT)
+    lab = a_lab(tmp_path, evaluator={"t0": "hang"}, deadlines=SHORT_EVALUATION)
 
     pool(lab.deliver)
 

@@ -91,7 +91,7 @@ def test_a_stop_ends_the_waiting_and_gives_the_place_in_the_queue_back() -> None
 
 def test_if_nobody_answers_it_waits_a_little_and_goes_on_without() -> None:
     limits = FakeLimits(is_reachable=False)
-    waiting = turns(limits, _patience_s=0.6)
+    waiting = turns(limits, _patience_s=0.95)
 
     assert enter(waiting, Stands()).limit is None
     asked = len(limits.did)
