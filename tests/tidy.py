@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
-GRACE_S = 10.0
+GRACE_S = 30.0
 """How long what ends by itself may take after the command ended."""
 
 

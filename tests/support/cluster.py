@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from tests.support.broker import RealBroker
 from tests.support.processes import end_tree
-from tests.support.tree import paths_in
+from tests.support.tree import paths_in, whole_lines
 from tests.support.waiting import wait_until
 
 REPOSITORY = Path(__file__).parents[2]
@@ -185,7 +185,7 @@ def series_of(run_dir: Path) -> dict[str, Any]:
 
 def ledger(path: Path) -> list[str]:
     """One line per execution of the stub agent (or evaluator)."""
-    return path.read_text().splitlines() if path.exists() else []
+    return whole_lines(path.read_text()) if path.exists() else []
 
 
 def until(condition: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:

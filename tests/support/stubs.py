@@ -55,6 +55,7 @@ from agentcompass.models.metric import MetricContract, MetricReport, MetricSpec
 from agentcompass.models.result import AttemptResult, RunResult
 from agentcompass.models.task import PreparedTask, TaskSpec
 from tests.support.stub_acts import ACTS, FOREVER_S, JUDGES, answer, right
+from tests.support.tree import whole_lines
 
 
 class StubParams(Frozen):
@@ -89,7 +90,7 @@ def executions(
     """Return the lines of one kind in a ledger; None stands for all."""
     if not ledger.exists():
         return 0
-    lines = [json.loads(line) for line in ledger.read_text(encoding="utf-8").splitlines()]
+    lines = [json.loads(line) for line in whole_lines(ledger.read_text(encoding="utf-8"))]
     return sum(
         line["who"] == who
         and task_id in {None, line["task"]}

@@ -52,12 +52,17 @@ def tree_of(folder: Path) -> Mapping[str, str]:
     return {str(path.relative_to(folder)): _what(path) for path in paths_in(folder, "**/*")}
 
 
+def whole_lines(text: str) -> list[str]:
+    """Return the lines of a file that others append to; the last one may be half there."""
+    return text[: text.rfind("\n") + 1].splitlines()
+
+
 def _what(path: Path) -> str:
-    if path.is_symlink():
-        return f"link to {path.readlink()}"
-    if path.is_dir():
-        return "folder"
     try:
+        if path.is_symlink():
+            return f"link to {path.readlink()}"
+        if path.is_dir():
+            return "folder"
         return sha256(path.read_bytes()).hexdigest()
     except FileNotFoundError:
         return "gone meanwhile"
