@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
+from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
@@ -27,8 +29,25 @@ settings.register_profile("nightly", max_examples=50_000, deadline=None, print_b
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 
+STDERR = pytest.StashKey[int]()
 PATIENCE_S = 300
 """So long a test with real services may take, unless it says otherwise: the machine may be busy."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[STDERR] = os.dup(2)  # nothing is captured yet
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """End a test that hangs though its own time-out should have: our alarms take the place of that one."""
+    own = item.get_closest_marker("timeout")
+    bound_s = float(own.args[0] if own else item.config.getini("timeout"))
+    faulthandler.dump_traceback_later(2 * bound_s, exit=True, file=item.config.stash[STDERR])
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.hookimpl(trylast=True)
