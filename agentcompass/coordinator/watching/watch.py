@@ -31,6 +31,8 @@ End: TypeAlias = Literal["finished", "stopped", "left", "failed"]
 TICK_S: Final = 0.5
 _LOOK_FOR_RUNS_S: Final = 60.0
 _SHARE_OF_TIME: Final = 50
+_FIRST_LOOK_S: Final = 0.2
+"""So much of the first one counts at most: it has caches to fill."""
 _STOPPING_LOOK_S: Final = 2.0
 
 
@@ -97,6 +99,7 @@ class _Watched:
         self._said: set[str] = set()
         self._account = Account(run.address.run_dir, run.info)
         self._seen: tuple[object, ...] = ()
+        self._took_s = _FIRST_LOOK_S
         self._next_scan_s = tools.clock.monotonic()
         self._next_broker_s = self._next_scan_s + tools.policy.lease_s
         """Not at once: a message that was sent a moment ago may not be anywhere yet."""
@@ -123,7 +126,9 @@ class _Watched:
         holdings = self._holdings(now_s)
         seen = look_at(self.run.address.run_dir, self.run.info)
         took_s = self._tools.clock.monotonic() - now_s
-        self._next_scan_s = now_s + max(2 * TICK_S, _SHARE_OF_TIME * took_s)
+        # The shorter of two: one during which the machine stood still says nothing about the next.
+        price_s, self._took_s = min(took_s, self._took_s), took_s
+        self._next_scan_s = now_s + max(2 * TICK_S, _SHARE_OF_TIME * price_s)
         self._show(seen, now_s)
         for command in self._dog.handle(self._as_look(seen, now_s, holdings)):
             self._obey(command, seen)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Collection
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
 
 from agentcompass.coordinator.control import cancel, pause
 from agentcompass.coordinator.planning.start import SealedRun
 from agentcompass.coordinator.ports import LiveWorker
-from agentcompass.coordinator.snapshot import all_work, breadth_first
+from agentcompass.coordinator.snapshot import Snapshot, all_work, breadth_first, look_at
 from agentcompass.coordinator.watching.decide import WatchPolicy
 from agentcompass.coordinator.watching.watch import watch
 from agentcompass.errors import UsageError
 from agentcompass.models.request import ExecutionSettings
-from agentcompass.models.run_info import ControlRecord, PolicyChange
+from agentcompass.models.run_info import ControlRecord, PolicyChange, RunInfo
 from agentcompass.store import control, sealed
 from tests.builders import T0, a_result, an_issue
 from tests.support.coordinated import World
@@ -48,6 +53,26 @@ def test_it_ends_when_the_callback_has_made_the_report(make_run: RunMaker) -> No
     assert world.queue.resent == []
     assert world.clock.at_s < 25
     assert (world.observer.seen[0].done, world.observer.seen[-1].done) == (0, 2)
+
+
+@pytest.mark.parametrize(("slow", "is_rare"), [({3}, False), ({3, 4}, True), (range(999), True)])
+def test_one_look_that_stood_still_is_not_the_price_of_the_next(
+    make_run: RunMaker, monkeypatch: pytest.MonkeyPatch, *, slow: Collection[int], is_rare: bool
+) -> None:
+    world, run, looked_s = World(), make_run("a"), []
+    dispatched(world, run)
+    world.clock.plans.append((100, lambda: finish(world, run, "a")))
+
+    def look(run_dir: Path, info: RunInfo) -> Snapshot:
+        looked_s.append(world.clock.at_s)
+        world.clock.at_s += 1.0 if len(looked_s) in slow else 0.0
+        return look_at(run_dir, info)
+
+    monkeypatch.setattr("agentcompass.coordinator.watching.watch.look_at", look)
+
+    assert end_of(world, run) == "finished"
+    gaps_s = [later - earlier for earlier, later in pairwise(looked_s)]
+    assert (max(gaps_s) > 20) == is_rare
 
 
 def test_a_lost_message_is_sent_again_with_the_ids_that_it_had(make_run: RunMaker) -> None:
