@@ -40,7 +40,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """End a test that hangs though its own time-out should have: our alarms take the place of that one."""
+    """End a test that hangs though its own time-out should have: our alarms take the place of that one.
+
+    Only beside others: alone, somebody sits before it, and the thread that waits would be the only one.
+    """
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return (yield)
     own = item.get_closest_marker("timeout")
     bound_s = float(own.args[0] if own else item.config.getini("timeout"))
     faulthandler.dump_traceback_later(2 * bound_s, exit=True, file=item.config.stash[STDERR])
