@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import signal
@@ -78,7 +79,9 @@ def kill_children(world: World, dice: random.Random) -> None:
 def hang_up_politely(world: World, dice: random.Random) -> None:
     """SIGTERM, as a rolling restart does; its successor comes before it has left."""
     victim = somebody_busy(world, dice)
-    world.done(f"{victim.kind} worker told to stop", [victim.process.pid, *_all_of(victim)])
+    pids = [victim.process.pid, *_all_of(victim)]
+    # It may begin something until it has heard, and hands that back when its grace is over.
+    world.done(f"{victim.kind} worker told to stop", pids, until=math.inf)
     victim.process.terminate()
     world.members.remove(victim)
     world.hire(victim.kind)
@@ -198,9 +201,10 @@ def _with_new_tag(message: bytes | str) -> str:
 
 def _kill(world: World, name: str, pid: int) -> None:
     words = " ".join(command_lines().get(pid, ["gone"]))[:60]
-    world.done(f"{name} killed ({words})", [pid, *descendants(pid)])
+    began, pids = time.time(), [pid, *descendants(pid)]
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
+    world.done(f"{name} killed ({words})", pids, until=began)
 
 
 def _below(worker: Member) -> list[int]:

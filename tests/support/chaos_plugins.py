@@ -11,6 +11,7 @@ import os
 import random
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -134,7 +135,8 @@ class ChaosHarness(Harness[ChaosParams]):
         context: AttemptContext,
     ) -> RunResult:
         which = {"task": prepared.task_id, "attempt": context.attempt, "token": context.token}
-        note(self.params, "agent", **which, over_for_s=self._over_for_s(context))
+        over_for_s = self._over_for_s(context)
+        note(self.params, "agent", **which, over_for_s=over_for_s, above=_above(os.getpid()))
         own = nature(self.params.seed, prepared.task_id, context.attempt)
         self._act(own, prepared, environment)
         note(self.params, "agent_end", **which)
@@ -164,6 +166,16 @@ class ChaosHarness(Harness[ChaosParams]):
             return time.time() - result.stat().st_mtime if result is not None else None
         except FileNotFoundError:  # its task was filed this very moment
             return 0.0
+
+
+def _above(pid: int) -> list[int]:
+    """Return the processes that this one comes of, the nearest first."""
+    found: list[int] = []
+    with suppress(OSError):  # one of them has ended this moment
+        while pid > 1:
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+            found.append(pid)
+    return found
 
 
 def _insist(environment: EnvironmentHandle, command: str) -> None:

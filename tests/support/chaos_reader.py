@@ -40,8 +40,11 @@ class Reader:
 
     def _go_on(self) -> None:
         while not self._end.wait(_EVERY_S):
-            for path in self._records():
-                self._look_at(path)
+            try:
+                for path in self._records():
+                    self._look_at(path)
+            except OSError as error:
+                self.broken.append(str(error))
 
     def _look_at(self, path: Path) -> None:
         with suppress(FileNotFoundError):  # moved this very moment, or not there yet

@@ -22,7 +22,9 @@ from tests.support.processes import marked_with
 K: Final = 3
 SCENE_S: Final = 15.0
 """A scene that waits for progress for longer than this is played all the same."""
-END_S: Final = 90.0
+END_S: Final = 150.0
+DRAINED_S: Final = 90.0
+"""More than the minute after which a message whose wake-up got lost looks for itself."""
 PLUGINS: Final = chaos_plugins.__name__
 PARTS: Final = ("benchmark", "harness")
 
@@ -84,7 +86,8 @@ def live_through(directory: Path, plan: Plan) -> Outcome:
         with Reader(world.run_dir) as reader:
             played = _suffer(world, plan)
             is_over = _await_the_end(world)
-        wrong = [f"half a file was read: {text}" for text in reader.broken]
+        wrong = [f"not read as it should be: {text}" for text in reader.broken]
+        wrong += [] if reader.read else ["nothing was read meanwhile"]
         wrong += _judged(world, calm) if is_over else _stuck(world)
         ledger = Ledger.read(_ledger(cluster))
         run_dir = world.run_dir
@@ -176,6 +179,7 @@ def _judged(world: World, calm: Calm) -> Iterator[str]:
     checked = world.cluster.call("check", str(run_dir), "--deep")
     if checked.code != 0:
         yield f"check: {checked}"
+    yield from world.confused
     yield from _drained(world)
     before = len(Ledger.read(world.ledger).agents)
     again = world.cluster.call("resume", str(run_dir), "--broker", world.cluster.broker.url)
@@ -197,7 +201,7 @@ def _stuck(world: World) -> Iterator[str]:
 
 def _drained(world: World) -> Iterator[str]:
     """Whatever copies are still on their way come to nothing, soon."""
-    give_up_at = time.monotonic() + 20
+    give_up_at = time.monotonic() + DRAINED_S
     while left := _held(world):
         if time.monotonic() > give_up_at:
             yield f"the broker still holds {left}"

@@ -21,15 +21,16 @@ from redis.exceptions import RedisError
 
 from agentcompass.store.scan import scan
 from tests.support.chaos_deeds import Deed
-from tests.support.cluster import Cluster
+from tests.support.cluster import Cluster, until
 from tests.support.processes import descendants, freeze
 
 Pool = Literal["prefork", "threads"]
 Role = Literal["resume", "watch"]
 
 CLOCKS = {
-    "AGENTCOMPASS_LEASE_S": "3",
-    "AGENTCOMPASS_VISIBILITY_S": "3",
+    # A busy machine lets a process stand still for seconds by itself, and nobody did that.
+    "AGENTCOMPASS_LEASE_S": "6",
+    "AGENTCOMPASS_VISIBILITY_S": "6",
     "AGENTCOMPASS_TICK_S": "0.2",
     "AGENTCOMPASS_CONTROL_S": "0.5",
     "AGENTCOMPASS_GRACE_S": "1",
@@ -45,6 +46,15 @@ class Member:
 
     kind: Pool | Role
     process: subprocess.Popen[bytes]
+    log: Path
+
+    @property
+    def is_ready(self) -> bool:
+        return self.process.poll() is not None or self.said.count(": ready") >= 2
+
+    @property
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")
 
 
 @dataclass
@@ -57,6 +67,8 @@ class World:
     members: list[Member] = field(default_factory=list)
     ended: list[tuple[str, int]] = field(default_factory=list)
     """(kind, exit code) of everyone who went by himself."""
+    confused: list[str] = field(default_factory=list)
+    """What coordinators said that ended by an error of theirs, which is code 1 as well."""
     frozen: bool = False
     """The run is over: whoever leaves now is not replaced."""
 
@@ -84,7 +96,7 @@ class World:
         return scan(self.run_dir).published
 
     def hire(self, kind: Pool | Role) -> Member:
-        member = Member(kind, self._started(kind))
+        member = Member(kind, self._started(kind), self.cluster.logs[-1])
         self.members.append(member)
         return member
 
@@ -105,6 +117,8 @@ class World:
                 continue
             self.members.remove(member)
             self.ended.append((member.kind, code))
+            if "Traceback" in member.said and member.kind in {"resume", "watch"}:
+                self.confused.append(f"a {member.kind} ended with {code}: {member.said}")
             if not self.is_over(member, code):
                 self.hire(member.kind)
 
@@ -120,6 +134,7 @@ class World:
         """Let all workers end in peace; return their exit codes."""
         self.frozen = True
         for member in self.workers():
+            until(lambda m=member: m.is_ready, "it hears")  # type: ignore[misc]
             member.process.terminate()
         return [member.process.wait(timeout=40) for member in self.workers()]
 
@@ -157,18 +172,19 @@ class World:
 
 def kill_tree(world: World, member: Member, name: str) -> None:
     """Pull the plug: the worker and everything that came of it, at one stroke."""
-    pids = freeze(member.process.pid)
-    world.done(name, pids)
+    began, pids = time.time(), freeze(member.process.pid)
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+    world.done(name, pids, until=began)
     world.let_go(member)
 
 
 def kill_only(world: World, member: Member, name: str) -> None:
     """SIGKILL to the worker's main process alone; who else dies, dies of the design."""
-    world.done(name, [member.process.pid, *descendants(member.process.pid)])
+    began, pids = time.time(), [member.process.pid, *descendants(member.process.pid)]
     member.process.kill()
+    world.done(name, pids, until=began)
     world.let_go(member)
 
 
@@ -185,6 +201,7 @@ def restart_redis(world: World, away_s: float, *, empty: bool) -> None:
 
 
 def forget_everything(world: World) -> None:
+    began = time.time()
     with suppress(RedisError):
         world.redis.flushall()
-    world.done("FLUSHALL", forgets=True)
+    world.done("FLUSHALL", forgets=True, until=began)

@@ -10,7 +10,7 @@ from tests.integration.chaos.__main__ import told
 from tests.support.broker import server_binary
 from tests.support.chaos_week import Plan, live_through
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.mark.parametrize("plan", [Plan(1), Plan(3, strategy="pass")], ids=str)
