@@ -119,9 +119,13 @@ class Scripted:
                 note(run_dir, "child", child.pid)
             case _:
                 pass
-        if execution.stop.wait(float(own.get("seconds", 0))):
-            return after_stop(execution)
-        return None
+        seconds = float(own.get("seconds", 0))
+        awaited = run_dir / own["until"] if "until" in own else None
+        while not execution.stop.wait(seconds):
+            if awaited is None or awaited.exists():
+                return None
+            seconds = 0.05
+        return after_stop(execution)
 
     def finalize(self, message: FinalizeMessage) -> tasks.Complete | tasks.NotYet:
         run_dir = self.root / message.run

@@ -12,21 +12,27 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from redis import Redis
+
 from agentcompass.coordinator.ports import PendingAttempt, RunAddress
 from agentcompass.store.root import ResultsRoot
 from tests.support.broker import RealBroker
+from workers.broker.keys import UNACKED_INDEX
 from workers.dispatch import RedisQueue
 from workers.serving.options import Pool, Role, ServeOptions
 
 ROOT_ID = "ab" * 16
+#: What a busy machine may miss is long; a test that waits for the end of it makes it shorter.
 QUICK = {
-    "AGENTCOMPASS_LEASE_S": "3",
-    "AGENTCOMPASS_VISIBILITY_S": "2",
+    "AGENTCOMPASS_LEASE_S": "10",
+    "AGENTCOMPASS_VISIBILITY_S": "10",
     "AGENTCOMPASS_TICK_S": "0.2",
     "AGENTCOMPASS_CONTROL_S": "0.5",
     "AGENTCOMPASS_GRACE_S": "1",
-    "AGENTCOMPASS_STOP_S": "2",
+    "AGENTCOMPASS_STOP_S": "30",
 }
+HELD = {"until": "may-end"}
+"""A step that lasts until `let_go`."""
 
 
 class WorkerLab:
@@ -104,8 +110,26 @@ def pending(count: int) -> list[PendingAttempt]:
 
 
 def ledger(run: RunAddress, word: str = "") -> list[str]:
-    lines = (run.run_dir / "ledger").read_text().splitlines()
-    return [line for line in lines if line.startswith(word)]
+    text = (run.run_dir / "ledger").read_text()
+    whole = text[: text.rfind("\n") + 1]  # what is just appended may be read in part
+    return [line for line in whole.splitlines() if line.startswith(word)]
+
+
+def let_go(run: RunAddress) -> None:
+    """Let attempts that are `HELD` end."""
+    (run.run_dir / HELD["until"]).touch()
+
+
+def stay_out(client: Redis, seconds: float) -> None:
+    """Wait until all messages that are delivered now have been kept from others for so long."""
+    found: Any = client.zrange(UNACKED_INDEX, 0, -1, withscores=True)
+    assert found, "nothing is delivered"
+
+    def are_kept() -> bool:
+        scores = [(client.zscore(UNACKED_INDEX, tag), first) for tag, first in found]
+        return all(float(str(now or 0)) >= first + seconds for now, first in scores)
+
+    until(are_kept)
 
 
 def until(condition: Callable[[], object], timeout_s: float = 45.0) -> None:

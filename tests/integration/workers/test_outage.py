@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.worker_lab import WorkerLab, ledger, until
+from tests.support.worker_lab import HELD, WorkerLab, ledger, let_go, until
 from workers.serving.options import Pool
 
 pytestmark = pytest.mark.integration
@@ -37,7 +37,7 @@ def test_workers_of_both_pools_outlive_eight_seconds_without_redis(lab: WorkerLa
 
 @pytest.mark.parametrize("pool", POOLS)
 def test_workers_go_on_with_a_redis_that_lost_everything(lab: WorkerLab, pool: Pool) -> None:
-    run = lab.run(2, s0={"seconds": 10})
+    run = lab.run(2, s0=HELD)
     lab.dispatch(run, 2)
     lab.worker(pool), lab.finalizer()
     until(lambda: ledger(run, "start 0") and ledger(run, "end 1"))
@@ -48,6 +48,7 @@ def test_workers_go_on_with_a_redis_that_lost_everything(lab: WorkerLab, pool: P
     # Whoever sends anew gives those who execute the time to say so.
     until(lambda: lab.queue.holdings(run).leased == {(0, 1)})
     lab.dispatch(run, 2, leg=2)
+    let_go(run)
 
     until(lambda: "finalize 2" in ledger(run, "finalize"), 60)
     assert len(ledger(run, "start")) == 2

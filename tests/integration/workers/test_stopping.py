@@ -12,8 +12,9 @@ import pytest
 from agentcompass.coordinator.ports import RunAddress
 from agentcompass.models.run_info import AttemptRef, ControlRecord
 from agentcompass.store import control
+from tests.support.processes import children
 from tests.support.tree import paths_in
-from tests.support.worker_lab import WorkerLab, is_running, kill_tree, ledger, until
+from tests.support.worker_lab import HELD, WorkerLab, is_running, kill_tree, ledger, let_go, until
 from workers.serving.options import Pool
 
 pytestmark = pytest.mark.integration
@@ -29,12 +30,14 @@ def cancel(run: RunAddress, *attempts: AttemptRef) -> None:
 
 @POOLS
 def test_a_warm_shutdown_lets_attempts_finish(lab: WorkerLab, pool: Pool) -> None:
-    run = lab.run(6, s0={"seconds": 4}, s1={"seconds": 4})
+    run = lab.run(6, s0=HELD, s1=HELD)
     lab.dispatch(run, 6)
-    worker = lab.worker(pool, AGENTCOMPASS_GRACE_S="30")
-    until(lambda: len(ledger(run, "start")) == 2)
+    worker = lab.worker(pool, AGENTCOMPASS_GRACE_S="600")
+    until(lambda: len(ledger(run, "start")) == 2 and lab.queue.workers("default"))
 
     worker.terminate()
+    until(lambda: not lab.queue.workers("default"))  # it has heard
+    let_go(run)
 
     assert worker.wait(40) == 0
     assert len(ledger(run, "end")) == 2
@@ -109,19 +112,22 @@ def test_a_child_that_misses_its_hard_deadline_is_killed_with_a_note(lab: Worker
     note = json.loads(paths_in(run.run_dir, "killed-*.json")[0].read_bytes())
     assert note["reason"] == "run_timeout"
     assert len(ledger(run, "start")) == 1
-    assert not is_running(int(ledger(run, "child")[0].split()[1]))
+    child = int(ledger(run, "child")[0].split()[1])
+    until(lambda: not is_running(child))
 
 
 def test_what_a_killed_worker_left_is_ended_by_the_next_one(lab: WorkerLab) -> None:
     run = lab.run(1, s0={"seconds": 600, "do": "child"})
     lab.dispatch(run, 1)
-    first = lab.worker(AGENTCOMPASS_LEASE_S="60")
+    first = lab.worker(AGENTCOMPASS_LEASE_S="60", AGENTCOMPASS_VISIBILITY_S="3")
     until(lambda: ledger(run, "child"))
     left = int(ledger(run, "child")[0].split()[1])
 
+    pool = children(first.pid)
     kill_tree(first)
+    until(lambda: not any(map(is_running, pool)))
     assert is_running(left)
-    lab.worker(AGENTCOMPASS_LEASE_S="60")
+    lab.worker(AGENTCOMPASS_LEASE_S="60", AGENTCOMPASS_VISIBILITY_S="3")
 
     until(lambda: not is_running(left))
     until(lambda: len(ledger(run, "start")) == 2)

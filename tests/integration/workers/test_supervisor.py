@@ -21,7 +21,7 @@ from workers.worker_main import WorkerOptions, serve_options
 pytestmark = pytest.mark.integration
 
 
-def supervise(program: list[str], tmp_path: Path) -> subprocess.Popen[bytes]:
+def supervise(program: list[str], tmp_path: Path, **clocks: str) -> subprocess.Popen[bytes]:
     """Start a supervisor whose worker processes are a program of a line."""
     code = (
         "import os, sys; from pathlib import Path\n"
@@ -30,7 +30,7 @@ def supervise(program: list[str], tmp_path: Path) -> subprocess.Popen[bytes]:
         "options = ServeOptions('attempts', 'w@h', 'results', sys.argv[1])\n"
         "sys.exit(Supervisor(options, os.environ, program=sys.argv[2:]).run())"
     )
-    env = {**os.environ, **QUICK, "AGENTCOMPASS_TICK_S": "0.05"}
+    env = {**os.environ, **QUICK, "AGENTCOMPASS_TICK_S": "0.05", **clocks}
     base = tmp_path / "base"
     base.mkdir()
     return subprocess.Popen([sys.executable, "-c", code, str(base), *program], env=env)
@@ -57,7 +57,7 @@ def test_a_worker_that_refuses_its_messages_is_not_started_again(tmp_path: Path)
 def test_a_worker_that_does_not_end_is_killed_in_the_end(tmp_path: Path) -> None:
     starts = tmp_path / "starts"
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
-    process = supervise(writing(starts, deaf), tmp_path)
+    process = supervise(writing(starts, deaf), tmp_path, AGENTCOMPASS_STOP_S="1")
     until(lambda: starts.exists() and len(starts.read_text()) == 2)
     pids = children(process.pid)
     assert pids
