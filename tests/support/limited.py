@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from agentcompass.store import control
 from tests.support.cluster import Cluster
 from tests.support.scripted_server import Answer, Call, ScriptedServer, rate_limited
 from tests.support.tree import paths_in
@@ -30,12 +30,15 @@ class Counting:
     together: int = 1
     """So many calls have to be there before the first one is answered."""
     held: str = ""
-    """Questions that begin with this are answered only after `let_go`."""
+    """Questions that begin with this are answered only after `let_go`, and counted meanwhile."""
     held_calls: range = range(0)
     """Numbers of calls that are answered only after `let_go`."""
     let_go: threading.Event = field(default_factory=threading.Event)
     arrivals: list[tuple[float, str]] = field(default_factory=list)
     refused_at_s: float | None = None
+    most_held: int = 0
+    """How many questions that begin with `held` were there at once at most."""
+    _held_now: int = 0
     _met: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -43,23 +46,41 @@ class Counting:
         with self._lock:
             self.arrivals.append((time.monotonic(), call.prompt))
             number = len(self.arrivals)
-            if self.refuse_call < 0:
-                return Answer("no", status=400, delay_s=self.delay_s)
             if number == self.refuse_call:
                 self.refused_at_s = time.monotonic()
                 return rate_limited(self.retry_after)
         if number >= self.together:
             self._met.set()
-        self._met.wait(60)
-        if number in self.held_calls or (self.held and call.prompt.startswith(self.held)):
-            self.let_go.wait(60)
-        return Answer(call.prompt.split()[-1], delay_s=self.delay_s)
+        self._met.wait()
+        if number in self.held_calls:
+            self.let_go.wait()
+        if self.held and call.prompt.startswith(self.held):
+            self._hold()
+        status = 400 if self.refuse_call < 0 else 200
+        return Answer(call.prompt.split()[-1], status=status, delay_s=self.delay_s)
+
+    def _hold(self) -> None:
+        with self._lock:
+            self._held_now += 1
+            self.most_held = max(self.most_held, self._held_now)
+        self.let_go.wait()
+        time.sleep(self.delay_s)  # here, where it is counted
+        with self._lock:
+            self._held_now -= 1
+
+    def give_up(self) -> None:
+        """Nobody waits any more."""
+        self._met.set()
+        self.let_go.set()
 
 
 @contextmanager
 def model(script: Counting) -> Iterator[ScriptedServer]:
-    with ScriptedServer(script) as server:
-        yield server
+    try:
+        with ScriptedServer(script) as server:
+            yield server
+    finally:
+        script.give_up()
 
 
 @dataclass
@@ -105,25 +126,22 @@ def telemetry(run_dir: Path) -> list[Mapping[str, Any]]:
     return [each["meta"]["harness"]["telemetry"] for each in results(run_dir)]
 
 
-def spans(run_dir: Path) -> list[tuple[float, float]]:
-    """Return when each attempt was executed, by the clock of its worker."""
-    return [
-        (
-            datetime.fromisoformat(each["started_at"]).timestamp(),
-            datetime.fromisoformat(each["finished_at"]).timestamp(),
-        )
-        for each in results(run_dir)
+def queues(cluster: Cluster) -> list[int]:
+    """Return how many wait for a slot of a model, of each run."""
+    names: Any = cluster.broker.client.scan_iter("ac:at:model:*:queue:*")
+    return [int(str(cluster.broker.client.zcard(name))) for name in names]
+
+
+def waiting(cluster: Cluster) -> int:
+    return sum(queues(cluster))
+
+
+def is_paused(cluster: Cluster) -> bool:
+    """Return whether somebody has paused a run here."""
+    found = [
+        control.control_records(path.parent) for path in paths_in(cluster.results, "**/control")
     ]
-
-
-def most_at_once(spans: list[tuple[float, float]]) -> int:
-    """Return how many of the spans overlap at most."""
-    events = sorted([(start, 1) for start, _ in spans] + [(end, -1) for _, end in spans])
-    most = now = 0
-    for _, step in events:
-        now += step
-        most = max(most, now)
-    return most
+    return any(record.action == "pause" for records in found for record in records)
 
 
 def after(moment: Callable[[], bool], act: Callable[[], None]) -> threading.Thread:
@@ -131,7 +149,7 @@ def after(moment: Callable[[], bool], act: Callable[[], None]) -> threading.Thre
 
     def wait() -> None:
         while not moment():
-            time.sleep(0.02)
+            time.sleep(0.05)
         act()
 
     thread = threading.Thread(target=wait, daemon=True)

@@ -31,13 +31,12 @@ class Door:
 
     broker: RealBroker
     bounds: Bounds = field(default_factory=lambda: Bounds(at_once=1))
-    minute_s: float = 60.0
     lease_s: float = 30.0
     offsets: Iterator[int] = field(default_factory=itertools.count)
 
     def __post_init__(self) -> None:
         self.client = connect(self.broker.url)
-        self.limits = RedisLimits(self.client, minute_s=self.minute_s)
+        self.limits = RedisLimits(self.client)
         self.leases = RedisLeases(self.client, self.lease_s)
 
     def slot(self, run: str = "run", place: str = "model:a", number: int = 1) -> Slot:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import signal
+import threading
 
 import pytest
 
 from tests.support.cluster import Cluster, report_of
-from tests.support.limited import Counting, Questions, after, model, results, telemetry
+from tests.support.limited import Counting, Questions, after, model, results, telemetry, waiting
 from tests.support.scripted_server import Answer, Call, ScriptedServer, rate_limited
 
 pytestmark = pytest.mark.integration
@@ -24,10 +25,12 @@ def all_right(cluster: Cluster, name: str) -> bool:
 def test_forty_attempts_on_three_workers_never_ask_more_than_four_at_once(
     pool: str, cluster: Cluster
 ) -> None:
-    with model(Counting(together=4)) as server:
+    script = Counting(held_calls=range(1, 5))
+    with model(script) as server:
         questions = Questions(cluster, server)
         for _ in range(3):
             cluster.worker(pool, concurrency=2)
+        after(lambda: len(server.traffic.calls) >= 4 and waiting(cluster) > 0, script.let_go.set)
 
         done = cluster.call(
             "run", "--broker", cluster.broker.url,
@@ -101,13 +104,18 @@ def _is_slowed_down(cluster: Cluster) -> bool:
 
 
 class Narrow:
-    """A server that bears three calls at once and refuses the fourth."""
+    """A server that bears three calls at once and refuses the fourth; three wait until it is there."""
 
     server: ScriptedServer
 
+    def __init__(self) -> None:
+        self.is_crowded = threading.Event()
+
     def answer(self, call: Call) -> Answer:
         if self.server.traffic.active > 3:
+            self.is_crowded.set()
             return rate_limited("0")
+        self.is_crowded.wait()
         return Answer(call.prompt.split()[-1], delay_s=0.1)
 
 
@@ -117,7 +125,7 @@ def test_an_adaptive_limit_finds_out_what_the_server_bears_and_leaves_its_histor
     script = Narrow()
     with ScriptedServer(script) as server:
         script.server = server
-        questions = Questions(cluster, server)
+        questions = Questions(cluster, server, 24)
         for pool in ("threads", "prefork"):
             cluster.worker(pool, concurrency=6)
         limits = {"limits": {"model": {"concurrent_calls": 12, "adaptive": True}}}
@@ -133,6 +141,6 @@ def test_an_adaptive_limit_finds_out_what_the_server_bears_and_leaves_its_histor
     seen = [
         limit for each in telemetry(questions.run_dir("adaptive")) for _, limit in each["limit"]
     ]
-    assert len(seen) >= 40
+    assert len(seen) >= 24
     assert min(seen) < 4  # it was halved
     assert max(seen) >= 4

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
+from typing import Any
 
 import pytest
 
 from agentcompass.runtime.ports import Admitted, Bounds, LimitsUnreachable, NotYet, Slot
 from tests.integration.limits.conftest import Door
 from tests.support.broker import RealBroker
-from tests.support.worker_lab import until
 from workers.broker.keys import lease_key
 
 pytestmark = pytest.mark.integration
@@ -157,19 +156,27 @@ def test_the_stricter_of_two_runs_gets_its_turn_too(broker: RealBroker) -> None:
 def test_so_many_requests_a_minute_and_the_next_one_when_the_first_is_a_minute_old(
     broker: RealBroker,
 ) -> None:
-    door = Door(broker, Bounds(per_minute=3), minute_s=1.0)
+    door = Door(broker, Bounds(per_minute=3))
     slots = [door.slot() for _ in range(4)]
-    began_s = time.monotonic()
 
     for each in slots[:3]:
         assert door.is_in(each)
         door.leave(each)
     answer = door.enter(slots[3])
     assert isinstance(answer, NotYet)
-    assert 0.9 < answer.again_s < 2.5
-    until(lambda: door.is_in(slots[3]))
+    assert answer.again_s > 10
+    _a_minute_later(door)
 
-    assert time.monotonic() - began_s >= 1.0
+    assert door.is_in(slots[3])
+
+
+def _a_minute_later(door: Door) -> None:
+    """Make what was counted a minute older."""
+    name = "ac:at:model:a:minute"
+    counted: Any = door.client.hgetall(name)
+    door.client.delete(name)
+    for field, count in counted.items():
+        door.client.hset(name, f"{field[:1].decode()}{int(field[1:]) - 62}", count)
 
 
 def test_tokens_a_minute_are_guessed_before_and_corrected_after(broker: RealBroker) -> None:
@@ -208,16 +215,15 @@ def test_a_busy_server_is_left_alone_by_everybody_until_then(broker: RealBroker)
     door = Door(broker, Bounds(at_once=5))
     refused, other = door.slot(), door.slot("other")
     assert door.is_in(refused)
-    began_s = time.monotonic()
 
-    door.limits.slow_down(refused, door.bounds, 0.5)
+    door.limits.slow_down(refused, door.bounds, 30.0)
     door.leave(refused)
     answer = door.enter(other)
     assert isinstance(answer, NotYet)
-    assert 0.4 < answer.again_s < 1.0
-    until(lambda: door.is_in(other))
+    assert answer.again_s > 10
+    door.client.hset("ac:at:model:a:state", "not_before", 1)  # that was long ago
 
-    assert time.monotonic() - began_s >= 0.5
+    assert door.is_in(other)
 
 
 def test_a_shorter_wish_does_not_shorten_a_longer_one(broker: RealBroker) -> None:
@@ -295,7 +301,7 @@ def test_nothing_that_a_place_keeps_stays_for_ever(broker: RealBroker) -> None:
 
     names = list(door.client.scan_iter("ac:at:*"))
     assert names
-    assert [name for name in names if door.client.pttl(name) < 0] == []
+    assert [name for name in names if door.client.pttl(name) == -1] == []  # -2 is gone already
 
 
 def test_an_unreachable_redis_is_said_and_giving_back_never_raises(broker: RealBroker) -> None:

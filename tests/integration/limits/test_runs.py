@@ -12,10 +12,11 @@ from tests.support.limited import (
     Counting,
     Questions,
     after,
+    is_paused,
     model,
-    most_at_once,
+    queues,
     results,
-    spans,
+    waiting,
 )
 
 pytestmark = pytest.mark.integration
@@ -25,7 +26,8 @@ PRICES = {"input_usd_per_mtok": 1_000_000.0, "output_usd_per_mtok": 0.0}
 
 
 def run(cluster: Cluster, config: str, *more: str) -> Said:
-    return cluster.call("run", "--broker", cluster.broker.url, "--config", config, *more)
+    flags = ("--broker", cluster.broker.url, "--config", config, *more)
+    return cluster.call("run", *flags, timeout_s=300)
 
 
 def test_two_runs_at_one_endpoint_share_it_however_large_the_first_one_is(
@@ -81,16 +83,6 @@ def test_requests_per_minute_hold_over_all_workers_and_cancelling_ends_the_wait(
         assert waiting(cluster) == 0
 
 
-def waiting(cluster: Cluster) -> int:
-    return sum(queues(cluster))
-
-
-def queues(cluster: Cluster) -> list[int]:
-    """Return how many wait, of each run."""
-    names: Any = cluster.broker.client.scan_iter("ac:at:model:*:queue:*")
-    return [int(str(cluster.broker.client.zcard(name))) for name in names]
-
-
 def test_attempts_of_a_run_at_once_and_no_slot_waits_for_them(cluster: Cluster) -> None:
     script = Counting(held="narrow")
     with model(script) as server:
@@ -109,7 +101,7 @@ def test_attempts_of_a_run_at_once_and_no_slot_waits_for_them(cluster: Cluster) 
         assert first.wait(60) == 0
 
         assert len(server.traffic.calls) == 18
-    assert most_at_once(spans(narrow.run_dir("narrow"))) == 2
+    assert script.most_held == 2
 
 
 def test_environments_of_a_kind_at_once(cluster: Cluster) -> None:
@@ -124,6 +116,7 @@ def test_environments_of_a_kind_at_once(cluster: Cluster) -> None:
         assert server.traffic.most_active == 3
 
 
+@pytest.mark.timeout(400)
 @POOLS
 def test_a_flushed_redis_loses_slots_and_no_result(pool: str, cluster: Cluster) -> None:
     with model(Counting(delay_s=0.2)) as server:
@@ -141,13 +134,16 @@ def test_a_flushed_redis_loses_slots_and_no_result(pool: str, cluster: Cluster) 
 
 
 def test_a_redis_that_is_away_for_long_does_not_stop_the_calls(cluster: Cluster) -> None:
-    with model(Counting(delay_s=0.2)) as server:
+    script = Counting(held_calls=range(1, 2))
+    with model(script) as server:
         questions = Questions(cluster, server, 4)
         cluster.worker("threads", concurrency=4)
         config = questions.config("away", execution={"limits": {"model": {"concurrent_calls": 1}}})
         running = cluster.start("run", "--broker", cluster.broker.url, "--config", config)
-        until(lambda: len(server.traffic.calls) >= 1, "the first was asked")
+        until(lambda: len(server.traffic.calls) == 1, "the first was asked")
+        until(lambda: waiting(cluster) == 3, "the others wait")
         cluster.broker.kill()
+        script.let_go.set()
 
         until(lambda: len(server.traffic.calls) == 4, "the others were asked all the same")
         cluster.broker.start()
@@ -156,11 +152,19 @@ def test_a_redis_that_is_away_for_long_does_not_stop_the_calls(cluster: Cluster)
 
 
 class TestBudgets:
-    """A question costs ten tokens or so at a dollar each."""
+    """A question costs a few tokens at a dollar each; the tenth waits until the run is stopped."""
 
-    def stopped(self, cluster: Cluster, server: Any, *more: str, **execution: Any) -> Said:
-        self.questions = Questions(cluster, server, 40)
+    COUNT = 15
+
+    def script(self, **more: Any) -> Counting:
+        return Counting(delay_s=0.0, held_calls=range(10, self.COUNT + 1), **more)
+
+    def stopped(
+        self, cluster: Cluster, script: Counting, server: Any, *more: str, **execution: Any
+    ) -> Said:
+        self.questions = Questions(cluster, server, self.COUNT)
         cluster.worker("threads", concurrency=1)
+        after(lambda: is_paused(cluster), script.let_go.set)
         config = self.questions.config(
             "spending",
             model={"id": "m", "base_url": server.base_url, "prices": PRICES},
@@ -169,8 +173,8 @@ class TestBudgets:
         return run(cluster, config, *more)
 
     def test_money_stops_the_run_and_a_resume_with_more_goes_on(self, cluster: Cluster) -> None:
-        with model(Counting(delay_s=0.3)) as server:
-            said = self.stopped(cluster, server, budget={"cost_usd": 30.0})
+        with model(script := self.script()) as server:
+            said = self.stopped(cluster, script, server, budget={"cost_usd": 5.0})
             run_dir = str(self.questions.run_dir("spending"))
             asked = len(server.traffic.calls)
             status = cluster.call("status", run_dir, "--json").json
@@ -180,15 +184,15 @@ class TestBudgets:
 
         assert said.code == 3
         assert "budget reached" in said.err
-        assert 0 < asked < 40
-        assert (status["state"], "of 30 USD" in status["reason"]) == ("paused", True)
+        assert 0 < asked <= 10
+        assert (status["state"], "of 5 USD" in status["reason"]) == ("paused", True)
         assert (again.code, "budget reached" in again.err) == (2, True)
         assert on.code == 0, on
-        assert len(server.traffic.calls) == 40
+        assert len(server.traffic.calls) == self.COUNT
 
     def test_a_partial_report_is_left(self, cluster: Cluster) -> None:
-        with model(Counting(delay_s=0.3)) as server:
-            said = self.stopped(cluster, server, "--json", budget={"tokens": 30})
+        with model(script := self.script()) as server:
+            said = self.stopped(cluster, script, server, "--json", budget={"tokens": 5})
 
         report = json.loads((self.questions.run_dir("spending") / "metrics.json").read_bytes())
         assert report["extra"]["partial"]["status"] == "paused"
@@ -197,8 +201,8 @@ class TestBudgets:
         assert "tokens are spent" in finished["reason"]
 
     def test_a_detached_run_is_stopped_by_whoever_watches_it(self, cluster: Cluster) -> None:
-        with model(Counting(delay_s=0.3)) as server:
-            self.stopped(cluster, server, "--detach", budget={"wall_time_s": 2.0})
+        with model(script := self.script()) as server:
+            self.stopped(cluster, script, server, "--detach", budget={"wall_time_s": 2.0})
             run_dir = self.questions.run_dir("spending")
 
             watched = cluster.call("watch", str(run_dir), "--broker", cluster.broker.url)
@@ -208,10 +212,10 @@ class TestBudgets:
         assert report["extra"]["partial"]["missing"] > 0
 
     def test_so_many_errors_stop_the_run(self, cluster: Cluster) -> None:
-        with model(Counting(delay_s=0.3, refuse_call=-1)) as server:
-            said = self.stopped(cluster, server, error_policy={"max_errors": 3})
+        with model(script := self.script(refuse_call=-1)) as server:
+            said = self.stopped(cluster, script, server, error_policy={"max_errors": 3})
 
         failed = [each for each in results(self.questions.run_dir("spending")) if each["issues"]]
         assert said.code == 3
         assert "max_errors is 3" in said.err
-        assert 3 <= len(failed) < 40
+        assert 3 <= len(failed) <= 10
