@@ -32,7 +32,13 @@ from agentcompass.environments.base import EnvironmentHandle
 from agentcompass.harnesses.base import Harness
 from agentcompass.models.context import AttemptContext, ModelEndpoint
 from agentcompass.models.result import RunResult
-from agentcompass.models.task import ArtifactRequest, PreparedTask, TaskResources, TaskSpec
+from agentcompass.models.task import (
+    ArtifactRequest,
+    PreparedTask,
+    TaskResources,
+    TaskSpec,
+    TaskTimeouts,
+)
 from agentcompass.models.trajectory import Step, Trajectory
 from tests.support.stub_acts import ACTS, Act, answer, right
 from tests.support.stubs import StubBenchmark, StubParams, behaviour
@@ -194,6 +200,20 @@ class NeedyBenchmark(StubBenchmark):
             yield task.model_copy(update={"resources": image})
 
 
+class PatientBenchmark(StubBenchmark):
+    """Has a short time-out for some of its tasks only."""
+
+    def load_tasks(self) -> Iterable[TaskSpec]:
+        return map(_patient, super().load_tasks())
+
+
+def _patient(task: TaskSpec) -> TaskSpec:
+    """Give what is fine the time that a busy machine may take."""
+    if not task.task_id.startswith("fine"):
+        return task
+    return task.model_copy(update={"timeouts": TaskTimeouts(run_timeout_s=120)})
+
+
 class ArtifactBenchmark(StubBenchmark):
     """Collects what its agent may leave."""
 
@@ -206,3 +226,6 @@ class WatchedBenchmark(ArtifactBenchmark):
     """Evaluates in the agent's environment what the agent has left there."""
 
     evaluation_environment_mode = "reuse"
+
+    def load_tasks(self) -> Iterable[TaskSpec]:
+        return map(_patient, super().load_tasks())

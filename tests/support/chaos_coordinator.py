@@ -1,11 +1,13 @@
 """`python -m tests.support.chaos_coordinator WHEN ARGUMENTS…`: the command line, with a death date.
 
-WHEN is `planning` (the tasks are frozen, the run is not sealed), `before`, `during:N` (N messages
-of the chord are out) or `after` the dispatch. Then it gets SIGKILL.
+WHEN is `taking:N` (N tasks of a source have been taken over), `planning` (the tasks are frozen, the
+run is not sealed), `before`, `during:N` (N messages of the chord are out) or `after` the dispatch. Then
+it gets SIGKILL.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import sys
@@ -14,6 +16,7 @@ from typing import Any, NoReturn
 
 from agentcompass.cli.main import main
 from agentcompass.store import run_info
+from agentcompass.store.reuse import materialize
 from workers import dispatch
 from workers.broker.wire import Envelope
 
@@ -27,6 +30,8 @@ def die_at(when: str) -> None:
     """Let this process die when it gets there."""
     moment, _, number = when.partition(":")
     match moment:
+        case "taking":
+            _die_taking(int(number))
         case "planning":
             run_info.seal = die
         case "before":
@@ -37,6 +42,18 @@ def die_at(when: str) -> None:
             _die_after()
         case _:
             raise ValueError(when)
+
+
+def _die_taking(count: int) -> None:
+    original = materialize._write_task
+    numbers = itertools.count()
+
+    def some(*arguments: Any) -> bool:
+        if next(numbers) >= count:
+            die()
+        return original(*arguments)
+
+    materialize._write_task = some  # type: ignore[assignment]  # that is the fault
 
 
 def _die_during(count: int) -> None:

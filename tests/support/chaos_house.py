@@ -19,6 +19,7 @@ from agentcompass.store import attempts, sealed, tasks
 from agentcompass.store.check import check_run
 from agentcompass.store.root import find_root
 from tests.support.cluster import SOON_MISSED, Cluster, Said, report_of, until
+from tests.support.processes import command_lines
 from tests.support.stubs import executions
 from tests.support.tree import paths_in, published_in
 from workers.broker.keys import RunKeys
@@ -72,7 +73,9 @@ class Run:
 
     def pids(self, task_id: str) -> list[int]:
         """Where a task was executed, in order."""
-        lines = [json.loads(line) for line in self.ledger.read_text().splitlines()]
+        text = self.ledger.read_text()
+        whole = text[: text.rfind("\n") + 1]  # what is just appended may be read in part
+        lines = [json.loads(line) for line in whole.splitlines()]
         return [line["pid"] for line in lines if (line["who"], line["task"]) == ("agent", task_id)]
 
     def results(self) -> int:
@@ -190,7 +193,9 @@ class House:
         """Start a run and leave its coordinator running."""
         run, flags = self.flags(tasks, *more, **options)
         process = self.cluster.start("run", *flags)
-        until(lambda: any(paths_in(self.cluster.results, f"*/{run.name}/run_info.json")), "a run")
+        infos = f"*/{run.name}/run_info.json"
+        until(lambda: bool(paths_in(self.cluster.results, infos)), "a run")
+        until(lambda: sealed.load(run.dir).sealed_at is not None, "a sealed run")
         return run, process
 
     def flags(
@@ -240,6 +245,11 @@ class House:
                 path.unlink()
         time.sleep(away_s)
         broker.start()
+
+
+def sleeping(seconds: str) -> int:
+    """Count the `sleep` commands of that duration, without whoever only names or starts them."""
+    return sum(words == ["sleep", seconds] for words in command_lines().values())
 
 
 def lane_of(pool: str) -> str:

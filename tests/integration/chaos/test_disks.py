@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -189,6 +190,7 @@ def test_the_wrong_folder_is_refused_while_workers_live_and_stops_none_of_them(
     house = empty_house
     worker = house.worker()
     assert house.run(2)[1].code == 0
+    _await_their_folder(house)
     wrong = house.cluster.directory / "wrong"
     flags = house.flags(3)[1]
     flags[flags.index("--results-dir") + 1] = str(wrong)
@@ -200,6 +202,12 @@ def test_the_wrong_folder_is_refused_while_workers_live_and_stops_none_of_them(
     assert str(house.cluster.results) in refused.err
     assert not wrong.exists()
     assert (house.waiting(), worker.poll()) == ([], None)
+
+
+def _await_their_folder(house: House) -> None:
+    """A worker that was there before the folder tells of it a moment later."""
+    with closing(RedisQueue(house.cluster.broker.url)) as queue:
+        until(lambda: all(each.root for each in queue.workers("default")), "they name their folder")
 
 
 def test_messages_of_another_folder_neither_stop_a_worker_at_work_nor_get_lost(
@@ -223,7 +231,7 @@ def test_messages_of_another_folder_neither_stop_a_worker_at_work_nor_get_lost(
     again, said = house.run(4, pool="threads")
 
     assert (said.code, again.executed(), worker.poll()) == (0, 4, None), said
-    assert queue.holdings(elsewhere).all == {(0, 1)}
+    until(lambda: queue.holdings(elsewhere).all == {(0, 1)}, "its message is kept")
     queue.close()
 
 

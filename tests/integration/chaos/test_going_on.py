@@ -16,7 +16,7 @@ import pytest
 
 from agentcompass.store import control, sealed
 from tests.support.broker import free_port, server_binary
-from tests.support.chaos_house import POOLS, House
+from tests.support.chaos_house import POOLS, House, sleeping
 from tests.support.cluster import until
 from tests.support.processes import end_tree, marked_with
 from tests.support.tree import paths_in
@@ -61,7 +61,7 @@ def test_cancelling_leaves_no_process_of_what_was_executing(
     house: House, pool: str, act: str
 ) -> None:
     run, coordinator = house.attended(2, script={"t0": act.replace("NAP", NAP)}, pool=pool)
-    until(lambda: len(marked_with([NAP])) >= 3 and run.results() == 1, "its processes run")
+    until(lambda: sleeping(NAP) >= 3 and run.results() == 1, "its processes run")
 
     assert house.cluster.call("cancel", str(run.dir), *house.broker, "--reason", "dear").code == 0
 
@@ -120,11 +120,13 @@ def test_what_cannot_be_set_up_is_recorded_once_and_is_not_tried_for_ever(house:
 
 
 def test_an_error_policy_stops_the_run_and_a_laxer_one_goes_on(house: House) -> None:
-    script = {"t0": "error", "*": "sleep:2"}
-    run, said = house.run(8, "--max-failed-tasks", "1", script=script)
-    assert said.code == 3, said
-    done = run.results()
-    assert done < 8
+    may_end = house.cluster.directory / "policy-may-end"
+    script = {"t0": "error", "*": f"until:{may_end}"}
+    run, coordinator = house.attended(8, "--max-failed-tasks", "1", script=script)
+    until(lambda: bool(control.control_records(run.dir)), "it is paused")
+    may_end.touch()
+    assert coordinator.wait(60) == 3
+    assert run.results() < 8
 
     said = house.resume(run, "--max-failed-tasks", "8", "--timeout", "77")
 
@@ -164,6 +166,7 @@ def impatient_house(tmp_path: Path) -> Iterator[House]:
         yield made
 
 
+@pytest.mark.timeout(400)
 @BOTH
 def test_an_attempt_that_is_handed_back_again_and_again_is_not_condemned(
     impatient_house: House, pool: str
@@ -199,6 +202,7 @@ def test_what_a_monitor_forgets_the_directory_still_knows(empty_house: House) ->
             4,
         )
         end_tree(flower.pid)
+        flower.wait()
     coordinator.terminate()
     assert coordinator.wait(60) == 3
 

@@ -15,7 +15,7 @@ from tests.support.processes import marked_with
 from tests.support.tree import paths_in
 
 pytestmark = pytest.mark.integration
-NAP = f"604.{os.getpid()}"
+NAP = f"605.{os.getpid()}"
 BOTH = pytest.mark.parametrize("pool", POOLS)
 
 STRANGE = (
@@ -50,8 +50,9 @@ def test_what_does_not_end_is_ended_at_its_deadline(house: House, pool: str) -> 
     script = {name: name for name in acts}
 
     run, said = house.run(
-        [*acts, *FINE], "--max-retries", "0", "--timeout", "2", script=script, pool=pool
-    )
+        [*acts, *FINE], "--max-retries", "0", "--timeout", "2", script=script, pool=pool,
+        benchmark="tests.support.chaos_agents:PatientBenchmark",
+    )  # fmt: skip
 
     assert said.code == 1, said
     assert {name: run.codes(name) for name in acts} == {
@@ -148,15 +149,17 @@ def test_a_writer_that_is_left_writes_nothing_once_the_evaluation_has_begun(
     write_on = "(while :; do echo x >> out; sleep 0.05; done) >/dev/null 2>&1 &"
     written = "until test -s out; do sleep 0.05; done"
     same = 'size=$(wc -c < out); sleep 1; test "$size" = "$(wc -c < out)"'
-    script = {"ends": f"run:{write_on} {written}", "is_late": f"run:{write_on} sleep 60"}
+    writes = f"run:{write_on} {written}"
+    script = {"fine_end": writes, "is_late": f"{writes}; sleep 600"}
 
     run, _ = house.run(
-        [*script], "--timeout", "2", "--max-retries", "0", script=script, pool=pool,
-        judge={"*": f"run:{same}"}, benchmark="tests.support.chaos_agents:WatchedBenchmark",
+        [*script], "--timeout", "6", "--max-retries", "0", script=script, pool=pool,
+        judge={"*": f"run:test -s out && {same}"},
+        benchmark="tests.support.chaos_agents:WatchedBenchmark",
     )  # fmt: skip
 
     assert [run.result(name).metrics["correct"] for name in script] == [True, True]
-    assert (run.codes("ends"), run.codes("is_late")) == ([], ["error run run_timeout"])
+    assert (run.codes("fine_end"), run.codes("is_late")) == ([], ["error run run_timeout"])
     assert run.check() == []
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agentcompass.store import attempts
-from tests.support.chaos_house import POOLS, House
+from tests.support.chaos_house import POOLS, House, sleeping
 from tests.support.cluster import until
 from tests.support.processes import end_tree, freeze, marked_with, thaw
 from tests.support.tree import paths_in
@@ -49,13 +49,15 @@ def test_a_machine_that_stood_still_may_not_publish_over_its_successor(
     house = empty_house
     sleeper = house.worker(pool, slots=1)
     house.awaits(sleeper)
-    run = house.detached(1, script={"t0": "sleep:6|ok"}, pool=pool)
+    may_end = house.cluster.directory / "may-end"
+    run = house.detached(1, script={"t0": f"until:{may_end}|ok"}, pool=pool)
     until(lambda: run.executed() == 1, "the attempt executes")
     frozen = freeze(sleeper.pid)
     house.worker(pool, slots=1)
     run.wait()
     token = run.result("t0").token
 
+    may_end.touch()
     thaw(frozen)
 
     directory = _attempt_dir(run.dir, "t0")
@@ -67,20 +69,20 @@ def test_a_machine_that_stood_still_may_not_publish_over_its_successor(
     assert (run.executed(), run.check()) == (2, [])
 
 
-@pytest.mark.parametrize(("pool", "nap_s"), [("prefork", 4), ("threads", 12)])
+@pytest.mark.parametrize(("pool", "nap_s"), [("prefork", 8), ("threads", 16)])
 def test_a_late_end_of_a_try_that_was_given_up_changes_nothing(
     house: House, pool: str, nap_s: int
 ) -> None:
     """The call cannot be interrupted; in a thread it returns when the next try has answered."""
     run, said = house.run(
-        *(1, "--config", str(_policy(house, retry_patterns=["run_timeout"])), "--timeout", "1"),
+        *(1, "--config", str(_policy(house, retry_patterns=["run_timeout"])), "--timeout", "5"),
         script={"t0": f"c_nap:{nap_s}|nonce"}, judge={"t0": "score:1"}, pool=pool,
     )  # fmt: skip
     result = run.result("t0")
 
     assert said.code == 0, said
     assert (len(str(result.final_answer)), result.retry_count, run.executed()) == (32, 1, 2)
-    time.sleep(max(0, nap_s - 8))
+    time.sleep(max(0, nap_s - 10))
     assert (run.result("t0"), run.check()) == (result, [])
 
 
@@ -91,12 +93,12 @@ def test_what_an_agent_started_ends_with_its_worker_or_with_the_next_one(
     house = empty_house
     worker = house.worker(machine="one")
     run = house.detached(1, script={"t0": f"nested:{NAP}|ok"})
-    until(lambda: len(marked_with([NAP])) >= 3, "the agent's processes run")
+    until(lambda: sleeping(NAP) >= 3, "the agent's processes run")
 
     worker.send_signal(number)
     if number != signal.SIGKILL:
         worker.wait(60)
-        assert marked_with([NAP]) == []
+        until(lambda: not marked_with([NAP]), "they end with it")
     house.worker(machine="one")
 
     until(lambda: not marked_with([NAP]), "the agent's processes end", 40)
@@ -111,16 +113,17 @@ def test_everything_but_the_directory_may_get_lost(empty_house: House) -> None:
     run, coordinator = house.attended(10, script=script)
     until(lambda: run.results() >= 5, "half of it is done")
 
-    end_tree(coordinator.pid)
-    end_tree(worker.pid)
+    for process in (coordinator, worker):
+        end_tree(process.pid)
+        process.wait()
     done = run.results()
     house.restart_redis(0, with_its_data=False)
+    resumed = house.cluster.start("resume", str(run.dir), *house.broker)
+    until(lambda: f"{done}/10 attempts" in house.log_of(resumed), "it says what is done")
     house.worker(slots=1)
-    said = house.resume(run)
 
-    assert said.code == 0, said
+    assert resumed.wait(120) == 0
     assert 10 <= run.executed() <= 11
-    assert f"{done}/10 attempts" in said.err
     assert (run.counts()["evaluated"], run.check()) == (10, [])
 
 

@@ -6,7 +6,6 @@ Field reports Q01, Q05, Q13, Q14, Q15.
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from tests.support.broker import server_binary
 from tests.support.chaos_house import POOLS, House
 from tests.support.cluster import until
+from tests.support.worker_lab import stay_out
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 BOTH = pytest.mark.parametrize("pool", POOLS)
@@ -22,10 +22,10 @@ BOTH = pytest.mark.parametrize("pool", POOLS)
 
 @pytest.fixture
 def patient_house(tmp_path: Path) -> Iterator[House]:
-    """Visibility and leases of 4 s, but half a minute for attempts to end in peace."""
+    """Visibility and leases of 4 s, but all the time for attempts to end in peace."""
     if server_binary() is None:
         pytest.skip("no Redis or Valkey server is installed")
-    with House(tmp_path, {"AGENTCOMPASS_GRACE_S": "30"}) as made:
+    with House(tmp_path, {"AGENTCOMPASS_GRACE_S": "600"}) as made:
         yield made
 
 
@@ -35,14 +35,15 @@ def test_two_outages_cost_neither_a_worker_nor_an_execution(empty_house: House) 
     workers = [house.worker(pool, 6) for pool in POOLS]
     house.awaits(*workers)
     script = {f"t{number}": f"sleep:{number * 2}" for number in range(8)}
-    runs = [house.detached(8, script=script, pool=pool) for pool in POOLS]
-    until(lambda: all(run.executed() >= 6 for run in runs), "they are at work")
+    # Attended: a message that is taken when Redis is killed may be lost, and somebody sends it again.
+    runs = [house.attended(8, script=script, pool=pool) for pool in POOLS]
+    until(lambda: all(run.executed() >= 6 for run, _ in runs), "they are at work")
 
     for away_s in (1, 8):
         house.restart_redis(away_s)
 
-    for run in runs:
-        run.wait(90)
+    for run, coordinator in runs:
+        assert coordinator.wait(120) == 0
         assert (run.executed(), run.status, run.check()) == (8, "completed", [])
     assert [worker.poll() for worker in workers] == [None, None]
     assert "DeprecationWarning" not in house.cluster.log_text()
@@ -54,19 +55,23 @@ def test_an_attempt_outlives_its_messages_visibility_a_reconnect_and_a_warm_shut
 ) -> None:
     house = patient_house
     first = house.worker(pool, slots=1)
-    run = house.detached(2, script={"t0": "sleep:18"}, pool=pool)
+    may_end = house.cluster.directory / "may-end"
+    run = house.detached(2, script={"t0": f"until:{may_end}"}, pool=pool)
     until(lambda: run.executed("t0") == 1, "it is executed")
     others = [house.worker(pool, slots=1) for _ in range(2)]
     house.awaits(*others)
+    until(lambda: run.results() == 1, "only that one is left")
     house.restart_redis(1)
-    time.sleep(5)  # longer than lease and visibility, after the reconnect
+    stay_out(house.cluster.broker.client, 5)  # longer than lease and visibility
 
     first.send_signal(signal.SIGTERM)
+    stay_out(house.cluster.broker.client, 5)
+    may_end.touch()
 
     assert first.wait(60) == 0
     run.wait()
     assert (run.executed("t0"), run.executed("t1"), run.status) == (1, 1, "completed")
-    assert "lease" not in house.log_of(first)
+    assert "is lost" not in house.log_of(first)
 
 
 def test_a_broker_without_its_memory_is_told_the_rest_by_resume(empty_house: House) -> None:
@@ -77,6 +82,7 @@ def test_a_broker_without_its_memory_is_told_the_rest_by_resume(empty_house: Hou
     until(lambda: run.results() >= 5, "half of it is done")
 
     house.cluster.broker.client.flushall()
+    until(lambda: run.results() == run.executed(), "what was executing ends")
     said = house.resume(run)
 
     assert said.code == 0, said
@@ -101,14 +107,15 @@ def test_a_new_redis_in_the_place_of_the_old_one_is_enough_for_resume(empty_hous
 def test_a_chord_that_lost_its_count_is_completed_by_the_watchdog(empty_house: House) -> None:
     house = empty_house
     house.worker(slots=2)
-    script = {"t4": "sleep:4", "*": "sleep:0.2"}
-    run, coordinator = house.attended(5, script=script)
-    until(lambda: run.results() >= 2, "some of it is done")
+    may_end = house.cluster.directory / "may-end"
+    run, coordinator = house.attended(5, script={"t4": f"until:{may_end}"})
+    until(lambda: run.results() == 4, "all but one are done")
     client = house.cluster.broker.client
     names = [name for name in client.keys("*taskset*") if isinstance(name, bytes)]
     assert names
 
     client.delete(*names)
+    may_end.touch()
 
     assert coordinator.wait(60) == 0
     assert (run.executed(), run.counts()["evaluated"]) == (5, 5)
