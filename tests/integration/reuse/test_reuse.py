@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,15 +14,13 @@ import pytest
 
 from agentcompass.store import sealed
 from agentcompass.store.check import check_run
-from tests.support.cluster import Cluster, until
+from tests.support.cluster import until
 from tests.support.laboratory import STUBS, Evaluated, Laboratory, Wanted
 from tests.support.reusing import fingerprint
 from tests.support.stubs import executions
 from tests.support.tree import paths_in
 
 pytestmark = pytest.mark.integration
-MANY = 160
-"""To take over so many tasks lasts longer than to notice that it has begun."""
 
 
 def report_of(run: Evaluated) -> object:
@@ -114,44 +114,53 @@ def test_a_live_run_is_passed_over_and_refused_by_name(laboratory: Laboratory) -
 
 
 def test_r01_a_coordinator_killed_while_it_takes_over_never_hides_the_source(
-    cluster: Cluster,
+    laboratory: Laboratory,
 ) -> None:
-    laboratory = Laboratory(cluster)
-    tasks = tuple(f"t{number}" for number in range(MANY))
+    cluster = laboratory.cluster
+    tasks = tuple(f"t{number}" for number in range(8))
     broken = Wanted(tasks=tasks, agent={"t0": "error|ok", "t1": "error|ok"})
-    source = laboratory.run_with("r01", broken, "--run-id", "source", "--pool", "threads")
+    source = laboratory.run("r01", broken, "--run-id", "source")
     before = fingerprint(run_dir_of(source))
-    assert executions(laboratory.ledger("r01"), "agent") == MANY
+    assert executions(laboratory.ledger("r01"), "agent") == 8
     target = run_dir_of(source).parent / "target"
 
-    dying = cluster.start("run", *laboratory.flags("r01", broken), "--reuse", "--run-id", "target")
-    until(lambda: materialized(target) >= 3, "some tasks have been taken over")
-    os.kill(dying.pid, signal.SIGKILL)
-    dying.wait()
+    dies = [sys.executable, "-m", "tests.support.chaos_coordinator", "taking:3", "run"]
+    dying = [
+        *dies,
+        *laboratory.flags("r01", broken),
+        *laboratory.broker,
+        "--reuse",
+        "--run-id",
+        "target",
+    ]
+    assert subprocess.run(dying, env=cluster.environment, cwd=cluster.directory).returncode == -9
 
-    assert sealed.load(target).sealed_at is None, "it was too fast for this test"
-    again = laboratory.run_with("r01", broken, "--reuse", "--run-id", "third")
+    assert len(paths_in(target, "details/*/*")) == 3
+    assert sealed.load(target).sealed_at is None
+    again = laboratory.run("r01", broken, "--reuse", "--run-id", "third")
     assert again.said.code == 0, again.said
-    assert executions(laboratory.ledger("r01"), "agent") == MANY + 2
-    resumed = cluster.call("resume", str(target))
+    assert executions(laboratory.ledger("r01"), "agent") == 8 + 2
+    resumed = cluster.call("resume", str(target), *laboratory.broker)
     assert resumed.code == 0, resumed
-    assert executions(laboratory.ledger("r01"), "agent") == MANY + 4
+    assert executions(laboratory.ledger("r01"), "agent") == 8 + 4
     assert check_run(target, deep=True) == []
     assert fingerprint(run_dir_of(source)) == before
 
 
 @pytest.mark.parametrize("moment", ["reserved", "sealed", "executing"])
 def test_p20_a_kill_at_any_moment_of_the_target_leaves_the_source_as_it_was(
-    cluster: Cluster, moment: str
+    laboratory: Laboratory, moment: str
 ) -> None:
-    laboratory = Laboratory(cluster)
+    # What executes when it is killed has to end with it.
+    broker = () if moment == "executing" else laboratory.broker
+    cluster, name = laboratory.cluster, f"kill-{moment}"
     broken = Wanted(
         tasks=("good", "judge", "agent"),
         benchmark=f"{STUBS}:FreshStubBenchmark",
         agent={"agent": "error|hang|ok" if moment == "executing" else "error|ok"},
         evaluator={"judge": "error|grade"},
     )
-    source = laboratory.run_with("kill", broken, "--run-id", "source")
+    source = laboratory.run(name, broken, "--run-id", "source")
     before = fingerprint(run_dir_of(source))
     target = run_dir_of(source).parent / "target"
     reached = {
@@ -160,18 +169,15 @@ def test_p20_a_kill_at_any_moment_of_the_target_leaves_the_source_as_it_was(
         "executing": lambda: source.executed("agent") == 2,
     }
 
-    dying = cluster.start("run", *laboratory.flags("kill", broken), "--reuse", "--run-id", "target")
+    flags = [*laboratory.flags(name, broken), *broker]
+    dying = cluster.start("run", *flags, "--reuse", "--run-id", "target")
     until(reached[moment], moment)
     os.kill(dying.pid, signal.SIGKILL)
     dying.wait()
     assert fingerprint(run_dir_of(source)) == before
-    resumed = cluster.call("resume", str(target))
+    resumed = cluster.call("resume", str(target), *broker)
 
     assert resumed.code == 0, resumed
     assert (source.executed("good"), source.executed("judge")) == (1, 1)
     assert check_run(target, deep=True) == []
     assert fingerprint(run_dir_of(source)) == before
-
-
-def materialized(run_dir: Path) -> int:
-    return len(paths_in(run_dir, "details/normal/*"))
