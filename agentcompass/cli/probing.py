@@ -13,7 +13,7 @@ from agentcompass.coordinator.runs import opened
 from agentcompass.errors import AgentCompassError
 from agentcompass.models.request import MASK
 from agentcompass.runtime.redact import mask_urls
-from agentcompass.store import disk
+from agentcompass.store import control, disk
 
 BROKER_FILE: Final = ".broker"
 """The lock of a run's embedded broker; see `workers.embedded`, which brings Celery along."""
@@ -52,7 +52,9 @@ def _asked(run_dir: Path, url: str) -> Activity:
         held = open_queue(url).holdings(address)
     except AgentCompassError as error:
         return Activity("unknown", " ".join(str(error).split()))
-    count = len(held.all)
+    # What is queued of a paused run starts nowhere; what executes comes to its end.
+    is_paused = control.legs(run_dir).state == "paused"
+    count = len(held.leased if is_paused else held.all)
     if not count:
         return Activity("idle")
     return Activity("live", f"its broker {mask_urls(url)} holds {count} of its attempts")

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from agentcompass.cli import probing
+from agentcompass.coordinator.control import pause
 from agentcompass.coordinator.ports import PendingAttempt
 from agentcompass.coordinator.reuse.choose import Activity
 from agentcompass.coordinator.runs import opened
@@ -55,6 +57,23 @@ class TestProbing:
 
         assert idle.state == "idle"
         assert (live.state, live.why) == ("live", "its broker redis://host holds 1 of its attempts")
+
+    def test_of_a_paused_run_only_what_executes_counts(
+        self, shell: Shell, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        shell.run("--run-id", "one")
+        run_dir = run_dir_of(shell, "one")
+        pause(run_dir, reason="night", by="me@here", at=datetime.now(UTC))
+        queue = FakeQueue()
+        monkeypatch.setattr(probing, "open_queue", lambda url: queue)
+        queue.resend(opened(run_dir).address, 1, [PendingAttempt(0, 1, "a")])
+        ask = probing.probe_with(None)
+
+        queued = ask(run_dir, "redis://host")
+        queue.leased.add((0, 1))
+        leased = ask(run_dir, "redis://host")
+
+        assert (queued.state, leased.state) == ("idle", "live")
 
     def test_one_that_does_not_answer_or_wants_a_password_leaves_it_open(
         self, shell: Shell, monkeypatch: pytest.MonkeyPatch
