@@ -6,6 +6,7 @@ is not over has no report on all of its results in these legs, and nobody waits 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,8 @@ from agentcompass.store.layout import STATES
 from agentcompass.store.names import task_dirname
 from agentcompass.store.report import load_covered
 from agentcompass.store.scan import RunScan, TaskScan, pending, results_digest, scan
+
+logger: Final = logging.getLogger(__name__)
 
 WAITS_S: Final = (0.5, 1.0, 2.0, 4.0, 7.5, 15.0, 30.0)
 """A minute, which is what shares cache names for."""
@@ -38,6 +41,12 @@ def caught_up(
     for wait_s in WAITS_S:
         if not _is_behind(run_dir, info, found):
             break
+        if wait_s == WAITS_S[0]:
+            logger.warning(
+                "%s shows fewer results than its report covers: the share is behind, or they are "
+                "gone; looking again for up to a minute",
+                run_dir,
+            )
         (sleep or Event().wait)(wait_s)
         found = scan(run_dir)
     return found

@@ -106,11 +106,12 @@ class TestAShareThatIsBehind:
         monkeypatch.setattr(disk, "directories", listed)
         return slept_s
 
-    def test_status_does_not_call_a_result_missing(
-        self, measured: Path, slept_s: list[float]
+    def test_status_does_not_call_a_result_missing_and_says_why_it_waits(
+        self, measured: Path, slept_s: list[float], caplog: pytest.LogCaptureFixture
     ) -> None:
         assert status(measured, T0, sleep=slept_s.append).is_complete
         assert len(slept_s) == 3
+        assert caplog.text.count("fewer results than its report covers") == 1
 
     def test_the_report_stays_what_it_is(self, measured: Path, slept_s: list[float]) -> None:
         before = (measured / "metrics.json").read_bytes()
