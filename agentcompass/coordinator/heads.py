@@ -82,8 +82,7 @@ class Heads:
         try:
             return attempts.load_outcome(path)
         except FileNotFoundError:  # its task was moved meanwhile
-            moved = attempts.result_of(self.run_dir, entry.task_id, number)
-            return attempts.load_outcome(moved) if moved else None
+            return attempts.head_of(self.run_dir, entry.task_id, number)
 
 
 def outcomes_of(entry: TaskEntry, heads: Mapping[int, ResultHead], k: int) -> TaskOutcomes:

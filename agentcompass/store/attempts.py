@@ -108,11 +108,19 @@ def head_of(run_dir: Path, task_id: str, attempt: int) -> ResultHead | None:
 
 def result_of(run_dir: Path, task_id: str, attempt: int) -> Path | None:
     """Return the path of an attempt's result, None if it has none."""
-    found = disk.find(run_dir, task_dirname(task_id))
-    if found is None:
+
+    def once() -> Path | None:
+        found = disk.find(run_dir, task_dirname(task_id))
+        if found is None:
+            return None
+        path = f"{found[1]}/{layout.attempt_dirname(attempt)}/{layout.RESULT}"
+        if disk.is_file(path):
+            return Path(path)
+        if not disk.is_directory(found[1]):  # filed between the two looks
+            raise FileNotFoundError(found[1])
         return None
-    path = f"{found[1]}/{layout.attempt_dirname(attempt)}/{layout.RESULT}"
-    return Path(path) if disk.is_file(path) else None
+
+    return until_it_stays(run_dir, once)
 
 
 def begin(

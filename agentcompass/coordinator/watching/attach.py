@@ -16,7 +16,7 @@ from agentcompass.coordinator.control import cancel, interrupt
 from agentcompass.coordinator.planning.start import SealedRun
 from agentcompass.coordinator.ports import Queue
 from agentcompass.coordinator.watching.watch import End, Tools, watch
-from agentcompass.errors import BrokerUnreachable
+from agentcompass.errors import AgentCompassError, BrokerUnreachable
 
 IDLE_WITHIN_S: Final = 30.0
 """How long Ctrl-C waits for executing attempts to stop; the second one does not wait."""
@@ -81,8 +81,16 @@ def attend(runs: Sequence[SealedRun], attached: Attached) -> dict[Path, End]:
         return ends
     for run in runs:
         if ends[run.address.run_dir] in {"left", "stopped"}:
-            attached.write_partial(run.address.run_dir)
+            _report_partially(run, attached)
     return ends
+
+
+def _report_partially(run: SealedRun, attached: Attached) -> None:
+    """One run whose results cannot be read does not cost the others their reports."""
+    try:
+        attached.write_partial(run.address.run_dir)
+    except AgentCompassError as error:
+        attached.tools.observer.say(run, f"there is no partial report: {error}")
 
 
 def _cancel(runs: Sequence[SealedRun], attached: Attached) -> None:

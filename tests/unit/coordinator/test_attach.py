@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agentcompass.coordinator.planning.start import SealedRun
 from agentcompass.coordinator.ports import Queue
 from agentcompass.coordinator.watching.attach import Attached, attend
+from agentcompass.errors import RecordCorrupt
 from agentcompass.store import control, sealed
 from tests.support.coordinated import World
-from tests.support.store_runs import execute, write_report
+from tests.support.store_runs import a_run, execute, write_report
 from tests.unit.coordinator.conftest import RunMaker
 
 
@@ -153,3 +154,28 @@ def test_a_run_that_was_cancelled_from_elsewhere_gets_its_partial_report(
 
     assert scene.play() == "stopped"
     assert scene.partial == [scene.run.address.run_dir]
+
+
+def test_a_partial_report_that_cannot_be_made_costs_no_other_run_its_own(
+    make_run: RunMaker, tmp_path: Path
+) -> None:
+    first = make_run("a")
+    again = tmp_path / "again"
+    again.mkdir()
+    info_dir = a_run(again, "a")
+    info = sealed.load_sealed(info_dir)
+    second = SealedRun(replace(first.address, run_dir=info_dir), info)
+    world, asked = World(), list[Path]()
+
+    def write(run_dir: Path) -> None:
+        asked.append(run_dir)
+        if len(asked) == 1:
+            raise RecordCorrupt([(run_dir / "result.json", "torn")])
+
+    world.clock.plans.append((1, lambda: setattr(world, "is_asked", True)))
+    attend(
+        [first, second], Attached(FakeSession(world.queue), world.tools(), FakeStop(world), write)
+    )
+
+    assert asked == [first.address.run_dir, second.address.run_dir]
+    assert [line for line in world.observer.lines if "no partial report" in line]

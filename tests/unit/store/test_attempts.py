@@ -274,6 +274,24 @@ class TestPublish:
         assert head is not None
         assert head.leg == 2
 
+    def test_a_task_that_is_filed_between_two_looks_is_found(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run_dir = a_run(tmp_path, "a", k=2)
+        execute(run_dir, "a", 1)
+        real = disk.is_file
+
+        def overtaken(path: str | Path) -> bool:
+            monkeypatch.setattr(disk, "is_file", real)
+            execute(run_dir, "a", 2)
+            return real(path)
+
+        monkeypatch.setattr(disk, "is_file", overtaken)
+        found = attempts.result_of(run_dir, "a", 1)
+
+        assert found is not None
+        assert found.is_file()
+
 
 class TestCheckpoint:
     def test_a_snapshot_reads_back_equal(self, tmp_path: Path) -> None:
