@@ -82,7 +82,7 @@ class Heads:
         try:
             return attempts.load_outcome(path)
         except FileNotFoundError:  # its task was moved meanwhile
-            return attempts.head_of(self.run_dir, entry.task_id, number)
+            return attempts.find_head(self.run_dir, entry.task_id, number)
 
 
 def outcomes_of(entry: TaskEntry, heads: Mapping[int, ResultHead], k: int) -> TaskOutcomes:

@@ -175,7 +175,7 @@ def _lower_outcomes(job: Job) -> list[AttemptOutcome | None] | None:
         if job.legs.is_closed(job.spec.task_id, number):
             found.append(None)
             continue
-        head = attempts.head_of(job.run.run_dir, job.spec.task_id, number)
+        head = attempts.find_head(job.run.run_dir, job.spec.task_id, number)
         first_leg = job.legs.valid_from_leg(job.spec.task_id, number)
         if head is None or not head.is_terminal or head.leg < first_leg:
             return None

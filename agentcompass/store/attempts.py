@@ -66,8 +66,8 @@ __all__ = [
     "begin",
     "close_mark",
     "collect_tree",
+    "find_head",
     "find_task",
-    "head_of",
     "is_published",
     "keep_execution",
     "keep_retry",
@@ -96,7 +96,7 @@ def is_published(run_dir: Path, task_id: str, attempt: int, valid_from_leg: int 
     return until_it_stays(run_dir, once)
 
 
-def head_of(run_dir: Path, task_id: str, attempt: int) -> ResultHead | None:
+def find_head(run_dir: Path, task_id: str, attempt: int) -> ResultHead | None:
     """Return an attempt's result without its trajectory, of whatever leg; None if it has none."""
 
     def once() -> ResultHead | None:

@@ -24,7 +24,6 @@ from agentcompass.store.results import ResultHead
 from agentcompass.store.tasks import TaskEntry
 
 _OF_ATTEMPT: Final = {layout.RESULT, layout.CHECKPOINT, layout.ARTIFACTS, layout.RETRIES}
-_QUARANTINE: Final = "quarantine-"
 _PASSING: Final = (atomic.TEMP_PREFIX, ".nfs")
 """Temporary files; and what an NFS client calls a replaced file that one of its processes has open."""
 
@@ -188,7 +187,7 @@ class _Judge:
         """Return whether the result was put aside by a decision, which `resume` carries out."""
         aside = disk.directories(path / layout.attempt_dirname(number) / layout.RETRIES)
         is_reopened = self.legs.valid_from_leg(task_id, number) > 1
-        return is_reopened and any(name.startswith(_QUARANTINE) for name in aside)
+        return is_reopened and any(name.startswith(layout.QUARANTINE) for name in aside)
 
 
 def _strict_result(path: Path) -> AttemptResult:

@@ -135,7 +135,7 @@ def quarantine(record: Path) -> Path:
 
     Publishing the control record that reopens its attempt comes first.
     """
-    target = evidence.keep(record.parent, f"quarantine-{uuid4().hex}", {}) / record.name
+    target = evidence.keep(record.parent, f"{layout.QUARANTINE}{uuid4().hex}", {}) / record.name
     atomic.move(record, target)
     atomic.sync_directory(record.parent)
     return target

@@ -41,6 +41,8 @@ OURS: Final = frozenset(
 with a `run_info.json` is taken for a run."""
 RETRY: Final = "retry-"
 """Starts the names of discarded tries."""
+QUARANTINE: Final = "quarantine-"
+"""Starts the names of what a decision has put aside because it cannot be read."""
 
 _ATTEMPT: Final = re.compile(r"attempt-([1-9][0-9]*)", re.ASCII)
 _CONTROL: Final = re.compile(r"([0-9]{4,})\.json", re.ASCII)

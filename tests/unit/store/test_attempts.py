@@ -270,7 +270,7 @@ class TestPublish:
         monkeypatch.setattr(attempts, "load_outcome", overtaken)
         assert attempts.is_published(run_dir, "a", 1, valid_from_leg=2)
         monkeypatch.setattr(attempts, "load_outcome", overtaken)
-        head = attempts.head_of(run_dir, "b", 1)
+        head = attempts.find_head(run_dir, "b", 1)
         assert head is not None
         assert head.leg == 2
 
